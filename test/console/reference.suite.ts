@@ -120,13 +120,19 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
   });
 
-  test('the chosen language of the examples is remembered', async (t) => {
+  test('the chosen language of the examples is remembered, and marked also with forced colours', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http);
     await article(page, 'List users').getByRole('button', { name: 'Python' }).click();
     await article(page, 'Create a user').getByText('import requests').waitFor();
     await page.reload();
     await article(page, 'Create a user').getByText('import requests').waitFor();
+    await page.emulateMedia({ forcedColors: 'active' });
+    const outline = (isPressed: boolean) =>
+      page.evaluate(
+        `getComputedStyle(document.querySelector('.languages [aria-pressed="${isPressed}"]')).outlineStyle`,
+      );
+    assert.deepEqual([await outline(true), await outline(false)], ['solid', 'none']);
   });
 
   test('"Try it" asks for a key once, sends the request and shows the response', async (t) => {
