@@ -142,7 +142,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.deepEqual(await page.locator('.post .changed').allTextContents(), ['Deleted', 'Changed']);
   });
 
-  test('do not hide the form of a post that is opened at the same time', async (t) => {
+  test('appear in the form of a post that is opened at the same time, and do not hide it', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
@@ -154,7 +154,9 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
     await page.getByRole('heading', { name: 'First' }).waitFor();
     release();
-    await page.locator('#post-edit-title:focus').waitFor();
+    assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'First');
+    await page.keyboard.press('Escape');
+    await page.getByRole('heading', { name: 'First' }).waitFor();
   });
 
   test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
@@ -204,17 +206,15 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
     await page.evaluate('hide(true)');
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.locator('.post').waitFor();
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
     await page.evaluate('hide(false)');
     // The changes that were made before this one have arrived.
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
     await row(page, 'Zoe').waitFor();
     assert.equal(await page.locator('#feed-state').textContent(), 'Live');
     assert.equal(await page.locator('#posts-new').isVisible(), false);
-  });
-
     const titles = page.locator('.post h4');
     await page.route('**/users/1/posts?*', async (route) => {
       await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
@@ -238,6 +238,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await announced(page, 'Added the post');
     assert.deepEqual(await titles.allTextContents(), ['Three', 'Two', 'One']);
     assert.equal(await page.locator('#posts-new').isVisible(), false, 'the first response was lost');
+  });
+
   test('do not include the changes of the page itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

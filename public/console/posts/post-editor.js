@@ -1,5 +1,6 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
+import { versionOf } from '../api/record-calls.js';
 import { createDeleteDialog } from '../edit/delete-dialog.js';
 import { createEditForm } from '../edit/edit-form.js';
 import { byId, moveFocus, part } from '../ui/dom.js';
@@ -29,6 +30,13 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   /** @type {Tagged<Post> | undefined} */
   let opened;
   let opening = new AbortController();
+  /** @type {number | undefined} */
+  let openingId;
+  /**
+   * The post after a change during its read, whose response may be older.
+   * @type {Tagged<Post> | undefined}
+   */
+  let changed;
 
   const kind = postKind(posts);
   const editForm = createEditForm(form, kind, {
@@ -98,7 +106,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
      * @returns {boolean} whether the post was open, so that its change is shown
      */
     change(tagged, what) {
-      if (opened?.record.id !== tagged.record.id) return false;
+      if (opened?.record.id !== tagged.record.id) {
+        if (what === 'Changed' && openingId === tagged.record.id) changed = tagged;
+        return false;
+      }
       if (what === 'Deleted') {
         const isTyped = readDraft(draftName(tagged.record)) !== undefined;
         form.toggleAttribute('data-deleted', isTyped);
@@ -109,6 +120,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
         close();
         return true;
       }
+      if (versionOf(tagged) <= versionOf(opened)) return true;
       opened = tagged;
       editForm.show(tagged);
       return true;
@@ -122,10 +134,13 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       close();
       opening = new AbortController();
       const { signal } = opening;
+      openingId = post.id;
+      changed = undefined;
       /** @type {Tagged<Post> | undefined} */
       let found;
       try {
-        found = await posts.get(post, signal);
+        const read = await posts.get(post, signal);
+        found = changed !== undefined && versionOf(changed) > versionOf(read) ? changed : read;
       } catch (error) {
         if (signal.aborted) return;
         if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
