@@ -68,12 +68,13 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#name-filter').inputValue(), 'Who?');
   });
 
-  test('Enter searches at once, without a second search after the pause', async (t) => {
+  test('Enter searches at once, without a second search after the pause or control characters', async (t) => {
     const { page, box } = await openList(t);
     const requests = recordRequests(page);
-    await box.fill('Bo');
+    await box.fill('B\to');
     await box.press('Enter');
     await rowsAre(page, ['Bob']);
+    assert.equal(await box.inputValue(), 'Bo');
     await box.fill('Bob');
     await box.press('Enter');
     await page.clock.runFor(1_000);

@@ -20,7 +20,8 @@ import { createSortHeadings } from './sort-headings.js';
  * @param {UsersApi} users
  */
 export function createListControls(navigation, users) {
-  const name = createNameSearch(() => navigation.list({ name: name.value }));
+  // The API rejects control characters, which pasted text may have.
+  const name = createNameSearch(() => navigation.list({ name: name.value.replaceAll(/\p{Cc}/gu, '') }));
   const role = byId('role-filter', HTMLInputElement);
   const clear = byId('clear-filter', HTMLButtonElement);
   const size = byId('page-size', HTMLSelectElement);
