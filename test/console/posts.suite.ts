@@ -110,6 +110,15 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await openUser(page, 'Ada');
     await form.waitFor();
     assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1/posts', async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await openUser(page, 'Bob');
+    held.resolve();
+    await announced(page, 'The post was not added: Title must not be blank.');
   });
 
   test('text typed while the response to a new post is late stays, and the post is shown once', async (t) => {

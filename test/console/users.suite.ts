@@ -100,9 +100,9 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
   });
 
-  test('a rejected change of a user shows the reason, and can be corrected or discarded', async (t) => {
+  test('a rejected change of a user shows the reason, also beside another user, and can be discarded', async (t) => {
     const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('');
@@ -111,6 +111,16 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByRole('button', { name: 'Discard' }).click();
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
     assert.equal(await form.locator('.field-error').count(), 0);
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1', async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    await form.getByLabel('Name').fill('');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await openUser(page, 'Bob');
+    held.resolve();
+    await announced(page, 'Ada was not saved: Name must not be blank.');
   });
 
   test('a change that is being saved shows that it waits, and can be discarded', async (t) => {

@@ -1,6 +1,7 @@
 // @ts-check
 import { part, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
+import { explain } from '../ui/explain.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
 import { announce, nameText } from '../ui/toasts.js';
@@ -55,6 +56,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     } catch (error) {
       if (signal.aborted) return;
       if (shown === edit) showProblem(form, problem, error);
+      else announce(nameText(kind.nameOf(from.record)), ` was not saved: ${explain(error)}`);
     }
     if (isShown(from.record)) setBusy(form, false);
     if (shown !== undefined) keepDraft(shown);

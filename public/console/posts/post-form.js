@@ -2,8 +2,10 @@
 import { sameFields } from '../edit/fields.js';
 import { byId } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
+import { explain } from '../ui/explain.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
+import { announce } from '../ui/toasts.js';
 
 /** @import { Post, PostsApi } from './posts-api.js' */
 
@@ -45,6 +47,7 @@ export function createPostForm(posts, created) {
       }
     } catch (error) {
       if (openId === userId) showProblem(form, problem, error);
+      else announce(`The post was not added: ${explain(error)}`);
     }
     if (openId === userId) setBusy(form, false);
   });
