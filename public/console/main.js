@@ -24,10 +24,9 @@ import { announce, nameText } from './ui/toasts.js';
 import { formatView, isListed } from './ui/view.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
-import { userKind } from './users/user-fields.js';
+import { createUsersApi, userKind } from './users/user.js';
 import { createUserPanel } from './users/user-panel.js';
 import { createUserTable } from './users/user-table.js';
-import { createUsersApi } from './users/users-api.js';
 import { createUsersPanel } from './users/users-panel.js';
 
 /** @import { Change } from './api/changes.js' */

@@ -1,5 +1,4 @@
 // @ts-check
-
 import { session } from './memory.js';
 import { randomKey } from './random-key.js';
 

@@ -5,13 +5,10 @@ import { explain } from '../ui/explain.js';
 import { formatNumber } from '../ui/format.js';
 import { announce } from '../ui/toasts.js';
 import { filterOf, filterText } from '../ui/view.js';
-import { wireFilterBox } from './filter-box.js';
-import { createNameSearch } from './name-search.js';
-import { createSortHeadings } from './sort-headings.js';
 
 /** @import { Navigation } from '../ui/navigation.js' */
 /** @import { View } from '../ui/view.js' */
-/** @import { UsersApi } from './users-api.js' */
+/** @import { UsersApi } from './user.js' */
 
 /**
  * The controls for the filter, the order, the page size and the count of the list. Users are counted only on
@@ -89,4 +86,85 @@ export function createListControls(navigation, users) {
  */
 function isSameFilter(a, b) {
   return a.name === b.name && a.role === b.role;
+}
+
+/**
+ * The column headings that sort. The first click sorts ascending, and the next one descending.
+ * @param {HTMLTableElement} table
+ * @param {(sort: string) => void} choose
+ */
+function createSortHeadings(table, choose) {
+  let current = '';
+  const headings = [...table.querySelectorAll('th')].filter((heading) => 'sort' in heading.dataset);
+  for (const heading of headings) {
+    const field = heading.dataset['sort'] ?? '';
+    heading
+      .querySelector('button')
+      ?.addEventListener('click', () => choose(current === field ? `-${field}` : field));
+  }
+  return {
+    /** @param {string} sort */
+    show(sort) {
+      current = sort;
+      for (const heading of headings) {
+        const field = heading.dataset['sort'] ?? '';
+        if (sort === field) heading.ariaSort = 'ascending';
+        else if (sort === `-${field}`) heading.ariaSort = 'descending';
+        else heading.ariaSort = null;
+      }
+    },
+  };
+}
+
+/**
+ * The box that searches for names. Escape clears it, and the key `/` focuses it.
+ * @param {() => void} search
+ * @returns {HTMLInputElement}
+ */
+function createNameSearch(search) {
+  const input = byId('name-filter', HTMLInputElement);
+  wireFilterBox(input, search);
+  input.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing || input.value === '') return;
+    event.preventDefault();
+    input.value = '';
+    input.dispatchEvent(new Event('input'));
+  });
+  addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+    // Do not intercept a slash that is typed into a field.
+    const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
+    if (isTyping || document.querySelector('dialog[open]') !== null || !input.checkVisibility()) return;
+    event.preventDefault();
+    input.focus();
+  });
+  return input;
+}
+
+const typingPauseMs = 250;
+
+/**
+ * Applies a filter box after a pause in typing, and at once when it is cleared or on Enter. Invalid text has
+ * no effect, and the browser shows the reason.
+ * @param {HTMLInputElement} input
+ * @param {() => void} apply
+ */
+function wireFilterBox(input, apply) {
+  let timer = 0;
+
+  function applyNow() {
+    clearTimeout(timer);
+    // Reporting moves the focus to the box. Typing may have left it already.
+    if (input.checkValidity()) apply();
+    else if (document.activeElement === input) input.reportValidity();
+  }
+
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    if (input.value === '') applyNow();
+    else timer = setTimeout(applyNow, typingPauseMs);
+  });
+  input.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.isComposing) applyNow();
+  });
 }

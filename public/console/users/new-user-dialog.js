@@ -4,9 +4,9 @@ import { byId } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
-import { toDraft, userFields } from './user-fields.js';
+import { toDraft, userFields } from './user.js';
 
-/** @import { User, UsersApi } from './users-api.js' */
+/** @import { User, UsersApi } from './user.js' */
 
 const draftName = 'new-user';
 

@@ -8,7 +8,7 @@ import { announce } from '../ui/toasts.js';
 
 /** @import { createEditForm } from '../edit/edit-form.js' */
 /** @import { createPostsPanel } from '../posts/posts-panel.js' */
-/** @import { TaggedUser, User, UsersApi } from './users-api.js' */
+/** @import { TaggedUser, User, UsersApi } from './user.js' */
 
 /**
  * The panel of the open user beside the list.

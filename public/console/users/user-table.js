@@ -2,7 +2,7 @@
 import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 
-/** @import { User } from './users-api.js' */
+/** @import { User } from './user.js' */
 
 /**
  * The rows of the table of users.

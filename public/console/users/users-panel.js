@@ -1,17 +1,17 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { apiUrl } from '../api/base.js';
-import { byId } from '../ui/dom.js';
+import { byId, el, isEnabled, setEnabled, setHidden } from '../ui/dom.js';
+import { formatNumber } from '../ui/format.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
 import { announce, nameText } from '../ui/toasts.js';
 import { filterText, listReference } from '../ui/view.js';
-import { learnRoles } from './known-roles.js';
-import { createPager } from './pager.js';
 
-/** @import { Navigation } from '../ui/navigation.js' */
 /** @import { Page } from '../api/record-calls.js' */
-/** @import { User, UsersApi } from './users-api.js' */
+/** @import { Navigation } from '../ui/navigation.js' */
+/** @import { View } from '../ui/view.js' */
 /** @import { createUserTable } from './user-table.js' */
+/** @import { User, UsersApi } from './user.js' */
 
 /**
  * The list of users, one page at a time.
@@ -163,4 +163,71 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
       void step();
     },
   };
+}
+
+/**
+ * The buttons that change the page.
+ * @param {Readonly<Record<'first' | 'previous' | 'next', () => void>>} steps
+ */
+function createPager(steps) {
+  const first = button('page-first', steps.first);
+  const previous = button('page-prev', steps.previous);
+  const next = button('page-next', steps.next);
+  const pager = byId('pager', HTMLElement);
+  const heading = byId('users-heading', HTMLElement);
+  return {
+    /**
+     * @param {Pick<View, 'page' | 'limit'>} view
+     * @param {number} rows on this page
+     * @param {boolean} hasNext
+     */
+    show({ page, limit }, rows, hasNext) {
+      const isOnly = page === 1 && !hasNext;
+      const rowsBefore = (page - 1) * limit;
+      pager.hidden = rows === 0;
+      for (const id of ['page-steps', 'count-button']) setHidden(byId(id, HTMLElement), isOnly, heading);
+      setEnabled(first, page > 1);
+      setEnabled(previous, page > 1);
+      setEnabled(next, hasNext);
+      const from = formatNumber(rowsBefore + 1);
+      const to = formatNumber(rowsBefore + rows);
+      byId('page-range', HTMLElement).textContent =
+        `${from === to ? `Row ${to}` : `Rows ${from}–${to}`}${isOnly ? ` of ${to}` : ''}`;
+    },
+
+    hide() {
+      pager.hidden = true;
+    },
+  };
+}
+
+/**
+ * @param {string} id
+ * @param {() => void} step
+ */
+function button(id, step) {
+  const found = byId(id, HTMLButtonElement);
+  found.addEventListener('click', () => {
+    if (isEnabled(found)) step();
+  });
+  return found;
+}
+
+// The API has no list of roles. Browsers get slow with long lists of suggestions.
+const maxRoles = 200;
+/** @type {Set<string>} */
+const known = new Set();
+
+/**
+ * Suggests the roles seen so far in every role field.
+ * @param {readonly User[]} users
+ */
+function learnRoles(users) {
+  const before = known.size;
+  for (const { role } of users) {
+    if (role !== undefined && known.size < maxRoles) known.add(role);
+  }
+  if (known.size === before) return;
+  const options = [...known].sort().map((value) => el('option', { value }));
+  byId('known-roles', HTMLDataListElement).replaceChildren(...options);
 }
