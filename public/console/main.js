@@ -9,7 +9,7 @@ import { createEditForm } from './edit/edit-form.js';
 import { createFeedState } from './live/feed-state.js';
 import { createLivePanel } from './live/live-panel.js';
 import { isAnswering } from './live/probes.js';
-import { createPostsApi } from './posts/posts-api.js';
+import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
 import { createRequestDock } from './requests/request-dock.js';
 import { RequestLog } from './requests/request-log.js';

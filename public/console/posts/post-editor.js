@@ -7,12 +7,12 @@ import { byId, moveFocus, part } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';
 import { announce, nameText } from '../ui/toasts.js';
-import { draftName, postKind } from './post-kind.js';
+import { draftName, postKind } from './post.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */
 /** @import { Choose } from '../edit/save.js' */
 /** @import { createPostList } from './post-list.js' */
-/** @import { Post, PostsApi } from './posts-api.js' */
+/** @import { Post, PostsApi } from './post.js' */
 
 /**
  * Changes and deletes one post at a time. The form replaces the post that it changes.

@@ -1,9 +1,10 @@
 // @ts-check
+
 import { byId, clone, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
-import { draftName } from './post-kind.js';
+import { draftName } from './post.js';
 
-/** @import { Post } from './posts-api.js' */
+/** @import { Post } from './post.js' */
 
 /**
  * The posts of a user as items of a list.
@@ -63,7 +64,7 @@ export function createPostList(list, edit) {
     },
 
     /**
-     * Lists older posts. The one that is edited may be older still, after the list was read again.
+     * Inserts posts by their ids. The post that is edited may be older than these.
      * @param {readonly Post[]} posts
      */
     append(posts) {

@@ -1,9 +1,11 @@
 // @ts-check
 import { apiUrl } from '../api/base.js';
 import { createRecordCalls } from '../api/record-calls.js';
+import { changedFields } from '../edit/fields.js';
 
 /** @import { Send } from '../api/client.js' */
 /** @import { RecordCalls } from '../api/record-calls.js' */
+/** @import { Kind } from '../edit/save.js' */
 
 /** @typedef {{ id: number, userId: number, title: string, body: string }} Post */
 
@@ -26,3 +28,24 @@ export function createPostsApi(send) {
 }
 
 /** @typedef {ReturnType<typeof createPostsApi>} PostsApi */
+
+/** @param {{ userId: number, id: number }} post */
+export function draftName({ userId, id }) {
+  return `post.${userId}.${id}`;
+}
+
+/**
+ * The functions that the edit form needs for posts.
+ * @param {PostsApi} calls
+ * @returns {Kind<Post>}
+ */
+export function postKind(calls) {
+  return {
+    calls,
+    draftName,
+    nameOf: ({ title }) => title,
+    fieldsOf: ({ title, body }) => ({ title, body }),
+    parse: ({ title = '', body = '' }) => ({ title, body }),
+    toPatch: changedFields,
+  };
+}
