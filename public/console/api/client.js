@@ -5,7 +5,7 @@ import { wait } from './wait.js';
 
 /** @import { ApiKey } from './api-key.js' */
 /** @import { Connection } from './connection.js' */
-/** @import { RequestLog } from '../requests/request-log.js' */
+/** @import { RequestLog } from '../requests/requests.js' */
 
 /**
  * A request that may be sent again if its response was lost, because it only reads or has an If-Match or an
