@@ -4,13 +4,12 @@ import {
   type LinkModule,
   loadModule,
   type MemoryModule,
-  type MetricsModules,
+  type MetricsModule,
   type Snapshot,
 } from './modules.ts';
 
-const { parseMetrics } = await loadModule<MetricsModules>('console/live/prometheus.js');
-const { takeSnapshot } = await loadModule<MetricsModules>('console/live/snapshot.js');
-const { latenciesBetween, ratesBetween } = await loadModule<MetricsModules>('console/live/rates.js');
+const { parseMetrics, takeSnapshot, latenciesBetween, ratesBetween } =
+  await loadModule<MetricsModule>('console/live/metrics.js');
 const { parseLinks } = await loadModule<LinkModule>('console/api/link-header.js');
 const { session } = await loadModule<MemoryModule>('console/ui/memory.js');
 

@@ -41,7 +41,7 @@ export interface Sample {
   readonly value: number;
 }
 
-export interface MetricsModules {
+export interface MetricsModule {
   parseMetrics(text: string): Sample[];
   takeSnapshot(samples: readonly Sample[], atMs: number): Snapshot;
   ratesBetween(before: Snapshot, after: Snapshot): Rates;

@@ -1,13 +1,12 @@
 // @ts-check
+
 import { byId } from '../ui/dom.js';
 import { formatMs, formatNumber } from '../ui/format.js';
-import { drawChart } from './chart.js';
-import { latenciesBetween, needed, ratesBetween } from './rates.js';
+import { latenciesBetween, needed, ratesBetween } from './metrics.js';
 
-/** @import { Latencies, Rates } from './rates.js' */
-/** @import { Snapshot } from './snapshot.js' */
+/** @import { Latencies, Rates, Snapshot } from './metrics.js' */
 
-// Two minutes of charts, at a poll every 2 s.
+// The number of points in a chart: two minutes, at a poll every 2 s.
 const slots = 60;
 // Rates use several polls, so that single requests do not make them jump. Percentiles use a minute, so that
 // a quiet service has enough requests for them.
@@ -83,8 +82,7 @@ function chart(id, title, history, series, format) {
     values: history.map((figures) => figures[field]),
   }));
   const svg = byId(`${id}-chart`, SVGSVGElement);
-  drawChart(svg, drawn, slots);
-  const peak = Math.max(0, ...drawn.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  const peak = drawChart(svg, drawn);
   setText(`${id}-peak`, peak === 0 ? '' : `peak ${format(peak)}`);
   svg.setAttribute('aria-label', `${title} over the last two minutes, at most ${format(peak)}`);
 }
@@ -95,4 +93,92 @@ function chart(id, title, history, series, format) {
  */
 function setText(id, text) {
   byId(id, HTMLElement).textContent = text;
+}
+
+const namespace = 'http://www.w3.org/2000/svg';
+const width = 240;
+const height = 48;
+// Space for half the line width, so that the top of a peak is not cut off.
+const inset = 2;
+
+/**
+ * Draws series of points into an SVG, with the newest at the right end. The line has a gap at missing values.
+ * @param {SVGSVGElement} svg
+ * @param {readonly { name: string, values: readonly (number | undefined)[] }[]} series
+ * @returns {number} the highest value
+ */
+function drawChart(svg, series) {
+  const peak = Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  const y = (/** @type {number} */ value) =>
+    height - inset - (peak === 0 ? 0 : (value / peak) * (height - 2 * inset));
+  // Do not draw series of only zeros: a red line would look like failed requests.
+  const seen = series.filter(({ values }) => values.some((value) => value !== undefined && value > 0));
+  const paths = seen.flatMap(({ name, values }) => {
+    const points = values.map((value, i) => ({
+      x: width - ((values.length - 1 - i) / (slots - 1)) * width,
+      y: value === undefined ? undefined : y(value),
+    }));
+    return runs(points).flatMap((run) => [area(name, run), line(name, run)]);
+  });
+  svg.replaceChildren(...paths);
+  return peak;
+}
+
+/**
+ * Splits at the gaps.
+ * @param {readonly { x: number, y: number | undefined }[]} points
+ * @returns {{ x: number, y: number }[][]}
+ */
+function runs(points) {
+  /** @type {{ x: number, y: number }[][]} */
+  const found = [];
+  let open = false;
+  for (const { x, y } of points) {
+    if (y !== undefined) {
+      if (!open) found.push([]);
+      found.at(-1)?.push({ x, y });
+    }
+    open = y !== undefined;
+  }
+  return found;
+}
+
+/**
+ * @param {string} name
+ * @param {readonly { x: number, y: number }[]} run
+ */
+function line(name, run) {
+  // A single point has no length, so draw a short dash.
+  const points =
+    run.length === 1
+      ? run.flatMap(({ x, y }) => [
+          { x: x - 2, y },
+          { x, y },
+        ])
+      : run;
+  return path(`line ${name}`, `M${points.map(at).join('L')}`);
+}
+
+/**
+ * @param {string} name
+ * @param {readonly { x: number, y: number }[]} run
+ */
+function area(name, run) {
+  return path(`area ${name}`, `M${run[0]?.x ?? 0} ${height}L${run.map(at).join('L')}V${height}Z`);
+}
+
+/** @param {{ x: number, y: number }} point */
+function at({ x, y }) {
+  return `${x.toFixed(1)} ${y.toFixed(1)}`;
+}
+
+/**
+ * @param {string} className
+ * @param {string} d
+ */
+function path(className, d) {
+  const element = document.createElementNS(namespace, 'path');
+  element.setAttribute('class', className);
+  element.setAttribute('d', d);
+  return element;
 }

@@ -1,10 +1,9 @@
 // @ts-check
+
 import { byId } from '../ui/dom.js';
 import { createFigures } from './figures.js';
-import { pollWhileVisible } from './poll.js';
+import { parseMetrics, takeSnapshot } from './metrics.js';
 import { probe } from './probes.js';
-import { parseMetrics } from './prometheus.js';
-import { takeSnapshot } from './snapshot.js';
 
 /** @import { ApiKey } from '../api/api-key.js' */
 /** @import { Connection } from '../api/connection.js' */
@@ -81,4 +80,32 @@ function showCheck(id, status, good, bad) {
   place.dataset['state'] = status === 200 ? 'good' : 'bad';
   // Setting the same text would make screen readers read it again.
   if (place.textContent !== text) place.textContent = text;
+}
+
+/**
+ * Runs a task repeatedly while the page is visible, with a pause after each run.
+ * @param {() => Promise<void>} task must never reject
+ * @param {number} pauseMs
+ * @returns {() => Promise<void>} runs the task now, unless it is running or the page is hidden
+ */
+function pollWhileVisible(task, pauseMs) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  let running = false;
+
+  async function run() {
+    if (running || document.hidden) return;
+    running = true;
+    clearTimeout(timer);
+    await task();
+    running = false;
+    if (!document.hidden) timer = setTimeout(run, pauseMs);
+  }
+
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(timer);
+    void run();
+  });
+  void run();
+  return run;
 }
