@@ -7,7 +7,6 @@ import { createConflictDialog } from './edit/conflict-dialog.js';
 import { createDeleteDialog } from './edit/delete-dialog.js';
 import { createEditForm } from './edit/edit-form.js';
 import { createLivePanel } from './live/live-panel.js';
-import { isAnswering } from './live/probes.js';
 import { createBanner, createFeedState } from './live/status.js';
 import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
@@ -30,7 +29,7 @@ import { createUsersPanel } from './users/users-panel.js';
 /** @import { Change } from './api/changes.js' */
 
 // The parts that send requests.
-const connection = new Connection(isAnswering);
+const connection = new Connection();
 /** @type {ApiKey} */
 const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
 const keyDialog = createKeyDialog(apiKey);

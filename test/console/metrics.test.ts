@@ -10,7 +10,7 @@ import {
 
 const { parseMetrics, takeSnapshot, latenciesBetween, ratesBetween } =
   await loadModule<MetricsModule>('console/live/metrics.js');
-const { parseLinks } = await loadModule<LinkModule>('console/api/link-header.js');
+const { parseLinks } = await loadModule<LinkModule>('console/api/record-calls.js');
 const { session } = await loadModule<MemoryModule>('console/ui/memory.js');
 
 suite('console: the text format of metrics', () => {

@@ -1,7 +1,7 @@
 // @ts-check
 import { apiUrl } from './base.js';
+import { wait } from './connection.js';
 import { isOwnRequest } from './request-id.js';
-import { wait } from './wait.js';
 
 /** @import { ApiKey } from './api-key.js' */
 

@@ -1,7 +1,7 @@
 // @ts-check
 import { ApiError } from './api-error.js';
+import { wait } from './connection.js';
 import { sendWithId } from './request-id.js';
-import { wait } from './wait.js';
 
 /** @import { ApiKey } from './api-key.js' */
 /** @import { Connection } from './connection.js' */
@@ -32,8 +32,8 @@ import { wait } from './wait.js';
 
 const answerTimeoutMs = 15_000;
 const maxRetries = 4;
-// With Retry-After, these statuses are temporary.
-const passing = [409, 429, 503];
+// The statuses that are temporary if they have a Retry-After.
+const temporary = [409, 429, 503];
 
 /**
  * @param {{ connection: Connection, apiKey: ApiKey, log: RequestLog }} parts
@@ -74,7 +74,7 @@ export function createClient({ connection, apiKey, log }) {
       }
       const error = ApiError.from(response, text);
       const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (passing.includes(error.status) && retryAfter <= 10 && retries++ < maxRetries) {
+      if (temporary.includes(error.status) && retryAfter <= 10 && retries++ < maxRetries) {
         await wait(retryAfter * 1000, call.signal);
       } else if (error.status !== 401 || !(await hasNewKey(key))) {
         throw error;

@@ -1,5 +1,5 @@
 // @ts-check
-import { orAborted, wait } from './wait.js';
+import { apiUrl } from './base.js';
 
 const delaysMs = [250, 500, 1_000, 2_000, 3_000];
 
@@ -8,16 +8,9 @@ const delaysMs = [250, 500, 1_000, 2_000, 3_000];
  * Events: `away` and `back`.
  */
 export class Connection extends EventTarget {
-  #probe;
   /** @type {PromiseWithResolvers<void> | undefined} */
   #outage;
   #pause = new AbortController();
-
-  /** @param {() => Promise<boolean>} probe whether the server responds now. It never rejects. */
-  constructor(probe) {
-    super();
-    this.#probe = probe;
-  }
 
   get isAway() {
     return this.#outage !== undefined;
@@ -47,7 +40,7 @@ export class Connection extends EventTarget {
   /** @param {PromiseWithResolvers<void>} outage */
   async #watch(outage) {
     let isReported = false;
-    for (let tries = 0; !(await this.#probe()); tries += 1) {
+    for (let tries = 0; !(await isAnswering()); tries += 1) {
       // After a single lost connection the first probe succeeds, so no outage is reported.
       if (!isReported) this.dispatchEvent(new Event('away'));
       isReported = true;
@@ -59,4 +52,56 @@ export class Connection extends EventTarget {
     outage.resolve();
     if (isReported) this.dispatchEvent(new Event('back'));
   }
+}
+
+const probeTimeoutMs = 3_000;
+
+/**
+ * Requests a path without an entry in the request log and without asking for a key.
+ * @param {string} path
+ * @param {string | undefined} apiKey
+ * @returns {Promise<{ status: number, text: string } | undefined>} `undefined` if there was no response
+ */
+export async function probe(path, apiKey) {
+  try {
+    const response = await fetch(apiUrl(path), {
+      headers: apiKey === undefined ? {} : { 'x-api-key': apiKey },
+      cache: 'no-store',
+      signal: AbortSignal.timeout(probeTimeoutMs),
+    });
+    return { status: response.status, text: await response.text() };
+  } catch {
+    return undefined;
+  }
+}
+
+/** @returns {Promise<boolean>} whether the server responds */
+async function isAnswering() {
+  return (await probe('health', undefined))?.status === 200;
+}
+
+/**
+ * Resolves after a time. Rejects at once when the signal is aborted.
+ * @param {number} ms
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export function wait(ms, signal) {
+  return orAborted(new Promise((resolve) => setTimeout(resolve, ms)), signal);
+}
+
+/**
+ * The promise, unless the signal is aborted first.
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<T>}
+ */
+function orAborted(promise, signal) {
+  if (signal === undefined) return promise;
+  if (signal.aborted) return Promise.reject(signal.reason);
+  const aborted = Promise.withResolvers();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', abort));
 }

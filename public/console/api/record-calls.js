@@ -1,6 +1,5 @@
 // @ts-check
 import { apiUrl } from './base.js';
-import { parseLinks } from './link-header.js';
 
 /** @import { Answer, Send } from './client.js' */
 
@@ -94,4 +93,22 @@ function tagged({ data, headers }) {
 /** @param {Pick<Tagged<unknown>, 'etag'>} tagged */
 export function versionOf({ etag }) {
   return Number(etag.replaceAll('"', ''));
+}
+
+/**
+ * The references of a Link header (RFC 8288) by their relation. A reference cannot contain `<` and `>`, but
+ * commas and semicolons.
+ * @param {string | null} header
+ * @returns {Partial<Record<string, string>>}
+ */
+export function parseLinks(header) {
+  /** @type {Partial<Record<string, string>>} */
+  const links = {};
+  for (const [, reference, parameters] of (header ?? '').matchAll(/<([^<>]*)>([^<]*)/g)) {
+    const rel = /;\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))/i.exec(parameters ?? '');
+    for (const name of (rel?.[1] ?? rel?.[2] ?? '').split(/\s+/)) {
+      if (name !== '' && reference !== undefined) links[name.toLowerCase()] ??= reference;
+    }
+  }
+  return links;
 }

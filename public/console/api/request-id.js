@@ -1,12 +1,11 @@
 // @ts-check
-import { randomKey } from '../ui/random-key.js';
 
 // A change in the feed has the id of its request. The page uses it to recognise its own changes.
 const prefix = `console-${randomKey().slice(0, 8)}-`;
 let count = 0;
 
 /**
- * The writes that are under way, and those without a response that tells their outcome: whether they had one.
+ * The writes that are running or whose outcome is unknown. Each promise resolves to whether the outcome is known.
  * @type {Map<string, Promise<boolean>>}
  */
 const unanswered = new Map();
@@ -38,4 +37,18 @@ export function sendWithId(method, send) {
  */
 export async function isOwnRequest(requestId = '') {
   return requestId.startsWith(prefix) && (await unanswered.get(requestId)) !== false;
+}
+
+/**
+ * A random UUID. `crypto.randomUUID` exists only in secure contexts. A console over plain HTTP in a local
+ * network is not one.
+ * @returns {string}
+ */
+export function randomKey() {
+  if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }

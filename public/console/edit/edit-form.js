@@ -1,4 +1,5 @@
 // @ts-check
+
 import { part, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';

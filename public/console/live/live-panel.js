@@ -1,9 +1,8 @@
 // @ts-check
-
+import { probe } from '../api/connection.js';
 import { byId } from '../ui/dom.js';
 import { createFigures } from './figures.js';
 import { parseMetrics, takeSnapshot } from './metrics.js';
-import { probe } from './probes.js';
 
 /** @import { ApiKey } from '../api/api-key.js' */
 /** @import { Connection } from '../api/connection.js' */

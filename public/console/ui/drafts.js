@@ -1,6 +1,6 @@
 // @ts-check
+import { randomKey } from '../api/request-id.js';
 import { session } from './memory.js';
-import { randomKey } from './random-key.js';
 
 /**
  * The typed and unsaved text of a form, with the data for a safe retry. It survives closing the form and
