@@ -6,12 +6,10 @@ import { explain } from '../ui/explain.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
 import { announce, nameText } from '../ui/toasts.js';
-import { labelOf, mergeFields, sameFields } from './fields.js';
-import { save } from './save.js';
+import { labelOf, mergeFields, sameFields, save } from './save.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */
-/** @import { Fields } from './fields.js' */
-/** @import { Choose, Kind, Saved } from './save.js' */
+/** @import { Choose, Fields, Kind, Saved } from './save.js' */
 
 /**
  * One record being edited: the version at the start of the edit, and the latest known one.

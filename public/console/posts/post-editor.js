@@ -1,7 +1,7 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { versionOf } from '../api/record-calls.js';
-import { createDeleteDialog } from '../edit/delete-dialog.js';
+import { createDeleteDialog } from '../edit/dialogs.js';
 import { createEditForm } from '../edit/edit-form.js';
 import { byId, moveFocus, part } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';

@@ -1,7 +1,7 @@
 // @ts-check
 import { apiUrl } from '../api/base.js';
 import { createRecordCalls } from '../api/record-calls.js';
-import { changedFields } from '../edit/fields.js';
+import { changedFields } from '../edit/save.js';
 
 /** @import { Send } from '../api/client.js' */
 /** @import { RecordCalls } from '../api/record-calls.js' */

@@ -1,5 +1,5 @@
 // @ts-check
-import { sameFields } from '../edit/fields.js';
+import { sameFields } from '../edit/save.js';
 import { byId, moveFocus, setHidden } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';

@@ -1,11 +1,10 @@
 // @ts-check
 import { createRecordCalls } from '../api/record-calls.js';
-import { changedFields } from '../edit/fields.js';
+import { changedFields } from '../edit/save.js';
 
 /** @import { Send } from '../api/client.js' */
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
-/** @import { Fields } from '../edit/fields.js' */
-/** @import { Kind } from '../edit/save.js' */
+/** @import { Fields, Kind } from '../edit/save.js' */
 
 /**
  * @typedef {{ id: number, name: string, role?: string }} User

@@ -1,12 +1,70 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { showDialog } from '../ui/dialog.js';
-import { part } from '../ui/dom.js';
-import { isBusy, setBusy } from '../ui/form-fields.js';
+import { byId, clone, part } from '../ui/dom.js';
+import { isBusy, readFields, setBusy } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
 import { announce, nameText } from '../ui/toasts.js';
+import { labelOf } from './save.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
+/** @import { Choose, Fields, Merge } from './save.js' */
+
+/**
+ * The dialog that shows two changes of the same field to choose one. There is no default.
+ * @returns {Choose}
+ */
+export function createConflictDialog() {
+  const dialog = byId('conflict-dialog', HTMLDialogElement);
+  const form = byId('conflict-form', HTMLFormElement);
+  const place = byId('conflict-fields', HTMLElement);
+  let isChosen = false;
+  /** @type {Promise<unknown>} */
+  let asked = Promise.resolve();
+
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    isChosen = true;
+    dialog.close();
+  });
+
+  /** @type {Choose} */
+  async function ask(base, mine, theirs) {
+    isChosen = false;
+    place.replaceChildren(...mine.conflicts.map((name) => choice(name, base, mine, theirs)));
+    await showDialog(dialog);
+    if (!isChosen) return undefined;
+    const answers = readFields(form);
+    const taken = Object.entries(theirs).filter(([name]) => answers[name] === 'theirs');
+    return { ...mine.fields, ...Object.fromEntries(taken) };
+  }
+
+  return (...changes) => {
+    // A user and a post can conflict at the same time.
+    const answer = asked.then(() => ask(...changes));
+    asked = answer;
+    return answer;
+  };
+}
+
+/**
+ * @param {string} name
+ * @param {Fields} base
+ * @param {Merge} mine
+ * @param {Fields} theirs
+ */
+function choice(name, base, mine, theirs) {
+  const made = clone('conflict-field');
+  part(made, 'label', HTMLElement).textContent = labelOf(name);
+  for (const radio of made.querySelectorAll('input')) radio.name = name;
+  const texts = { base: base[name], mine: mine.fields[name], theirs: theirs[name] };
+  for (const [place, text = ''] of Object.entries(texts)) {
+    const shown = part(made, place, HTMLElement);
+    shown.textContent = text === '' ? 'none' : text;
+    shown.toggleAttribute('data-empty', text === '');
+  }
+  return made;
+}
 
 /**
  * The dialog that confirms a deletion. It deletes only the version that is shown.
