@@ -1,5 +1,4 @@
 // @ts-check
-import { ApiKey } from './api/api-key.js';
 import { Changes } from './api/changes.js';
 import { createClient } from './api/client.js';
 import { Connection } from './api/connection.js';
@@ -10,14 +9,11 @@ import { createBanner, createFeedState } from './live/status.js';
 import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
 import { createRequestDock, RequestLog } from './requests/requests.js';
-import { wireCloseButtons } from './ui/dialog.js';
-import { byId, moveFocus } from './ui/dom.js';
+import { byId, moveFocus, wireCloseButtons } from './ui/dom.js';
 import { forgetDraftsOf, hasDrafts } from './ui/drafts.js';
-import { createKeyButton } from './ui/key-button.js';
-import { createKeyDialog } from './ui/key-dialog.js';
-import { Navigation } from './ui/navigation.js';
-import { announce, nameText } from './ui/toasts.js';
-import { formatView, isListed } from './ui/view.js';
+import { createApiKey } from './ui/key-dialog.js';
+import { announce, nameText } from './ui/messages.js';
+import { formatView, isListed, Navigation } from './ui/navigation.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
 import { createUsersApi, userKind } from './users/user.js';
@@ -29,9 +25,7 @@ import { createUsersPanel } from './users/users-panel.js';
 
 // The parts that send requests.
 const connection = new Connection();
-/** @type {ApiKey} */
-const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
-const keyDialog = createKeyDialog(apiKey);
+const apiKey = createApiKey();
 const log = new RequestLog(() => apiKey.value !== undefined);
 const send = createClient({ connection, apiKey, log });
 const users = createUsersApi(send);
@@ -172,7 +166,6 @@ createBanner(connection, focusContent);
 addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();
 });
-createKeyButton(apiKey, () => void apiKey.ask(apiKey.isRejected));
 apiKey.addEventListener('change', () => {
   if (apiKey.value !== undefined) reload();
 });

@@ -1,12 +1,8 @@
 // @ts-check
-
-import { ApiKey } from '../console/api/api-key.js';
 import { apiUrl } from '../console/api/base.js';
-import { wireCloseButtons } from '../console/ui/dialog.js';
-import { byId, el } from '../console/ui/dom.js';
-import { createKeyButton } from '../console/ui/key-button.js';
-import { createKeyDialog } from '../console/ui/key-dialog.js';
-import { clearState, showState } from '../console/ui/states.js';
+import { byId, el, wireCloseButtons } from '../console/ui/dom.js';
+import { createApiKey } from '../console/ui/key-dialog.js';
+import { clearState, showState } from '../console/ui/messages.js';
 import { clientsView } from './clients-view.js';
 import { showContents } from './contents.js';
 import { ApiDocument } from './document.js';
@@ -15,9 +11,7 @@ import { LanguageChoice } from './language-choice.js';
 import { operationView } from './operation-view.js';
 import { paragraphs } from './prose.js';
 
-/** @type {ApiKey} */
-const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
-const keyDialog = createKeyDialog(apiKey);
+const apiKey = createApiKey();
 const context = { choice: new LanguageChoice(), apiKey };
 const state = byId('reference-state', HTMLElement);
 const body = byId('reference', HTMLElement);
@@ -74,5 +68,4 @@ function show(description) {
 }
 
 wireCloseButtons(document);
-createKeyButton(apiKey, () => apiKey.ask(apiKey.isRejected));
 void load();

@@ -1,10 +1,8 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
-import { showDialog } from '../ui/dialog.js';
-import { byId, clone, part } from '../ui/dom.js';
-import { isBusy, readFields, setBusy } from '../ui/form-fields.js';
-import { showProblem } from '../ui/form-problem.js';
-import { announce, nameText } from '../ui/toasts.js';
+import { byId, clone, part, showDialog } from '../ui/dom.js';
+import { isBusy, readFields, setBusy, showProblem } from '../ui/forms.js';
+import { announce, nameText } from '../ui/messages.js';
 import { labelOf } from './save.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */

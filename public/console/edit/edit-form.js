@@ -2,10 +2,8 @@
 
 import { part, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
-import { explain } from '../ui/explain.js';
-import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showProblem } from '../ui/form-problem.js';
-import { announce, nameText } from '../ui/toasts.js';
+import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
+import { announce, explain, nameText } from '../ui/messages.js';
 import { labelOf, mergeFields, sameFields, save } from './save.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */

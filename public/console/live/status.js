@@ -1,6 +1,6 @@
 // @ts-check
 import { byId, clone, part } from '../ui/dom.js';
-import { announce } from '../ui/toasts.js';
+import { announce } from '../ui/messages.js';
 
 /** @import { Changes } from '../api/changes.js' */
 /** @import { Connection } from '../api/connection.js' */

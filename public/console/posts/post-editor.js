@@ -5,8 +5,7 @@ import { createDeleteDialog } from '../edit/dialogs.js';
 import { createEditForm } from '../edit/edit-form.js';
 import { byId, moveFocus, part } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
-import { explain } from '../ui/explain.js';
-import { announce, nameText } from '../ui/toasts.js';
+import { announce, explain, nameText } from '../ui/messages.js';
 import { draftName, postKind } from './post.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */

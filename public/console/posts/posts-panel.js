@@ -2,11 +2,8 @@
 import { sameFields } from '../edit/save.js';
 import { byId, moveFocus, setHidden } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
-import { explain } from '../ui/explain.js';
-import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showProblem } from '../ui/form-problem.js';
-import { clearState, showFailure } from '../ui/states.js';
-import { announce } from '../ui/toasts.js';
+import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
+import { announce, clearState, explain, showFailure } from '../ui/messages.js';
 import { createPostEditor } from './post-editor.js';
 import { createPostList } from './post-list.js';
 

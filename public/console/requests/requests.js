@@ -1,4 +1,5 @@
 // @ts-check
+
 import { copyText } from '../ui/copy.js';
 import { byId, clone, part } from '../ui/dom.js';
 import { formatMs } from '../ui/format.js';

@@ -1,6 +1,6 @@
 // @ts-check
 import { el } from './dom.js';
-import { announce } from './toasts.js';
+import { announce } from './messages.js';
 
 /**
  * Copies a text and reports it.

@@ -1,16 +1,25 @@
 // @ts-check
-import { keyProblem } from '../api/api-key.js';
-import { showDialog } from './dialog.js';
-import { el } from './dom.js';
-import { clearFieldProblem, showFieldProblem } from './form-problem.js';
+import { ApiKey, keyProblem } from '../api/api-key.js';
+import { byId, el, showDialog } from './dom.js';
+import { clearFieldProblem, showFieldProblem } from './forms.js';
 
-/** @import { ApiKey } from '../api/api-key.js' */
+/**
+ * The key of this tab, with its dialog and its button.
+ * @returns {ApiKey}
+ */
+export function createApiKey() {
+  /** @type {ApiKey} */
+  const apiKey = new ApiKey((rejected) => dialog.ask(rejected));
+  const dialog = createKeyDialog(apiKey);
+  createKeyButton(apiKey);
+  return apiKey;
+}
 
 /**
  * The dialog that asks for an API key.
  * @param {ApiKey} apiKey
  */
-export function createKeyDialog(apiKey) {
+function createKeyDialog(apiKey) {
   const { dialog, form, input, forget } = build();
   let given = false;
 
@@ -79,4 +88,24 @@ function build() {
   const dialog = el('dialog', { id: 'key-dialog', ...labels }, form);
   document.body.append(dialog);
   return { dialog, form, input, forget };
+}
+
+/**
+ * The button to add, change or remove the key. It is shown after the service has required one.
+ * @param {ApiKey} apiKey
+ */
+function createKeyButton(apiKey) {
+  const button = byId('key-button', HTMLButtonElement);
+
+  function render() {
+    const has = apiKey.value !== undefined;
+    button.hidden = !has && !apiKey.isNeeded;
+    const label = apiKey.isRejected ? 'API key: rejected' : has ? 'API key: set' : 'Add API key';
+    byId('key-button-label', HTMLElement).textContent = label;
+  }
+
+  button.addEventListener('click', () => void apiKey.ask(apiKey.isRejected));
+  apiKey.addEventListener('change', render);
+  apiKey.addEventListener('need', render);
+  render();
 }

@@ -1,7 +1,111 @@
 // @ts-check
-import { formatView, listReference, parseView } from './view.js';
 
-/** @import { View } from './view.js' */
+/**
+ * The state of the page: which users are listed, and which one is open. A view can be reloaded, shared and
+ * revisited. Everything is in the address except `visited`.
+ * @typedef {object} View
+ * @property {number | undefined} userId
+ * @property {string} name the start of the names, or empty for any
+ * @property {string} role the role, or empty for any
+ * @property {string} sort a field, with `-` before it for descending
+ * @property {number} limit rows on a page
+ * @property {number} page the number of the page
+ * @property {readonly string[]} visited the cursor addresses up to this page; if empty, the page is requested by
+ *   its number
+ */
+
+/** @type {Readonly<View>} */
+const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, page: 1, visited: [] };
+
+const limits = [10, 20, 50, 100];
+const sortPattern = /^-?(?:id|name|role)$/;
+// The rule of the API: no control characters and no lone surrogates.
+const namePattern = /^[^\p{Cc}\p{Cs}]{1,200}$/u;
+const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
+
+/**
+ * Parses a fragment such as `#/users/12?role=admin&sort=-name`. Invalid parts are ignored, because people may
+ * type these addresses.
+ * @param {string} fragment
+ * @returns {View}
+ */
+function parseView(fragment) {
+  const [, path = '', search = ''] = /^#?([^?]*)\??(.*)$/s.exec(fragment) ?? [];
+  const parameters = new URLSearchParams(search);
+  const given = (/** @type {string} */ name) => parameters.get(name) ?? '';
+  const id = /^\/users\/([1-9][0-9]{0,9})$/.exec(path)?.[1];
+  return {
+    userId: id === undefined ? undefined : Number(id),
+    name: namePattern.test(given('name')) ? given('name') : home.name,
+    role: rolePattern.test(given('role')) ? given('role') : home.role,
+    sort: sortPattern.test(given('sort')) ? given('sort') : home.sort,
+    limit: limits.includes(Number(given('limit'))) ? Number(given('limit')) : home.limit,
+    page: /^[1-9][0-9]{0,5}$/.test(given('page')) ? Number(given('page')) : home.page,
+    visited: home.visited,
+  };
+}
+
+/**
+ * @param {View} view
+ * @returns {string}
+ */
+export function formatView(view) {
+  const path = view.userId === undefined ? '#/' : `#/users/${view.userId}`;
+  const parameters = parametersOf(view);
+  if (view.limit !== home.limit) parameters.set('limit', String(view.limit));
+  return parameters.size === 0 ? path : `${path}?${parameters}`;
+}
+
+/**
+ * The reference of the page in the API, by its number.
+ * @param {View} view
+ * @returns {string}
+ */
+export function listReference(view) {
+  const parameters = parametersOf(view);
+  parameters.set('limit', String(view.limit));
+  return `users?${parameters}`;
+}
+
+/**
+ * The parameters that filter users, without paging.
+ * @param {Pick<View, 'name' | 'role'>} view
+ */
+export function filterOf({ name, role }) {
+  const parameters = new URLSearchParams();
+  if (name !== home.name) parameters.set('name', name);
+  if (role !== home.role) parameters.set('role', role);
+  return parameters;
+}
+
+/**
+ * Whether a user is among those that a view lists on its pages.
+ * @param {Pick<View, 'name' | 'role'>} view
+ * @param {{ readonly name: string, readonly role?: string }} user
+ */
+export function isListed({ name, role }, user) {
+  return user.name.startsWith(name) && (role === home.role || user.role === role);
+}
+
+/**
+ * A description of the filter to follow "users", or empty without a filter.
+ * @param {Pick<View, 'name' | 'role'>} view
+ */
+export function filterText({ name, role }) {
+  const parts = [
+    ...(role === home.role ? [] : [`with the role ${role}`]),
+    ...(name === home.name ? [] : [`whose names begin with “${name}”`]),
+  ];
+  return parts.join(' ');
+}
+
+/** @param {View} view */
+function parametersOf({ name, role, sort, page }) {
+  const parameters = filterOf({ name, role });
+  if (sort !== home.sort) parameters.set('sort', sort);
+  if (page !== home.page) parameters.set('page', String(page));
+  return parameters;
+}
 
 /**
  * The view in the address of the page and in its step of the browser's history. Event: `change`, for every kind

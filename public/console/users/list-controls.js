@@ -1,13 +1,11 @@
 // @ts-check
 import { apiUrl } from '../api/base.js';
 import { byId, isEnabled, setEnabled } from '../ui/dom.js';
-import { explain } from '../ui/explain.js';
 import { formatNumber } from '../ui/format.js';
-import { announce } from '../ui/toasts.js';
-import { filterOf, filterText } from '../ui/view.js';
+import { announce, explain } from '../ui/messages.js';
+import { filterOf, filterText } from '../ui/navigation.js';
 
-/** @import { Navigation } from '../ui/navigation.js' */
-/** @import { View } from '../ui/view.js' */
+/** @import { Navigation, View } from '../ui/navigation.js' */
 /** @import { UsersApi } from './user.js' */
 
 /**

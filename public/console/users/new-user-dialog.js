@@ -1,9 +1,7 @@
 // @ts-check
-import { showDialog } from '../ui/dialog.js';
-import { byId } from '../ui/dom.js';
+import { byId, showDialog } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
-import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showProblem } from '../ui/form-problem.js';
+import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
 import { toDraft, userFields } from './user.js';
 
 /** @import { User, UsersApi } from './user.js' */

@@ -3,8 +3,7 @@ import { hasStatus } from '../api/api-error.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
-import { clearState, showFailure, showState } from '../ui/states.js';
-import { announce } from '../ui/toasts.js';
+import { announce, clearState, showFailure, showState } from '../ui/messages.js';
 
 /** @import { createEditForm } from '../edit/edit-form.js' */
 /** @import { createPostsPanel } from '../posts/posts-panel.js' */

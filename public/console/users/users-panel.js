@@ -3,13 +3,11 @@ import { hasStatus } from '../api/api-error.js';
 import { apiUrl } from '../api/base.js';
 import { byId, el, isEnabled, setEnabled, setHidden } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
-import { clearState, showFailure, showState } from '../ui/states.js';
-import { announce, nameText } from '../ui/toasts.js';
-import { filterText, listReference } from '../ui/view.js';
+import { announce, clearState, nameText, showFailure, showState } from '../ui/messages.js';
+import { filterText, listReference } from '../ui/navigation.js';
 
 /** @import { Page } from '../api/record-calls.js' */
-/** @import { Navigation } from '../ui/navigation.js' */
-/** @import { View } from '../ui/view.js' */
+/** @import { Navigation, View } from '../ui/navigation.js' */
 /** @import { createUserTable } from './user-table.js' */
 /** @import { User, UsersApi } from './user.js' */
 
