@@ -1,6 +1,6 @@
 // @ts-check
 import { byId, el } from '../console/ui/dom.js';
-import { text } from './json.js';
+import { text } from './document.js';
 import { methodBadge } from './operation-view.js';
 
 /** @import { ApiDocument, Operation } from './document.js' */

@@ -3,13 +3,11 @@ import { apiUrl } from '../console/api/base.js';
 import { byId, el, wireCloseButtons } from '../console/ui/dom.js';
 import { createApiKey } from '../console/ui/key-dialog.js';
 import { clearState, showState } from '../console/ui/messages.js';
-import { clientsView } from './clients-view.js';
 import { showContents } from './contents.js';
-import { ApiDocument } from './document.js';
-import { isObject, object, text } from './json.js';
-import { LanguageChoice } from './language-choice.js';
+import { ApiDocument, isObject, object, text } from './document.js';
+import { codeBlock, paragraphs } from './elements.js';
 import { operationView } from './operation-view.js';
-import { paragraphs } from './prose.js';
+import { LanguageChoice } from './samples.js';
 
 const apiKey = createApiKey();
 const context = { choice: new LanguageChoice(), apiKey };
@@ -65,6 +63,37 @@ function show(description) {
   showContents(description);
   // The browser looked for the fragment of the address before the page had its content.
   document.getElementById(location.hash.slice(1))?.scrollIntoView();
+}
+
+/** How to generate clients from the descriptions that this service serves. */
+function clientsView() {
+  const openApi = apiUrl('openapi.json').href;
+  const proto = apiUrl('users.proto').href;
+  return [
+    el('p', {}, 'Types for ', el('code', {}, 'openapi-fetch'), ' in TypeScript:'),
+    codeBlock(`npx -p openapi-typescript -p typescript@5 openapi-typescript ${openApi} -o users.d.ts`),
+    el('p', {}, 'A client in Go, Java, Python and other languages, by openapi-generator:'),
+    codeBlock(`npx @openapitools/openapi-generator-cli generate -g python -i ${openApi} -o client`),
+    el(
+      'p',
+      {},
+      'The gRPC contract, ',
+      el('a', { href: proto, download: '' }, 'users.proto'),
+      ', and a client:',
+    ),
+    codeBlock(
+      [
+        `curl -O ${proto}`,
+        'pip install grpcio grpcio-tools',
+        'python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. users.proto',
+      ].join('\n'),
+    ),
+    el(
+      'p',
+      { class: 'muted small' },
+      'proto/README.md in the package has gRPC clients in Go, Java, Python and Node.js.',
+    ),
+  ];
 }
 
 wireCloseButtons(document);

@@ -1,18 +1,15 @@
 // @ts-check
 import { el } from '../console/ui/dom.js';
-import { fold } from './code-block.js';
-import { contentOf } from './examples.js';
-import { text } from './json.js';
-import { paragraphs } from './prose.js';
-import { responsesView } from './responses-view.js';
-import { samplesView } from './samples-view.js';
-import { fieldsOf } from './schema.js';
-import { definitions, fieldRows } from './table.js';
+import { object, text } from './document.js';
+import { codeBlock, fold, inline, paragraphs } from './elements.js';
+import { contentOf, exampleOf } from './examples.js';
+import { samplesView } from './samples.js';
+import { fieldsOf, schemaText } from './schema.js';
 import { tryIt } from './try-it.js';
 
 /** @import { ApiKey } from '../console/api/api-key.js' */
-/** @import { ApiDocument, Operation } from './document.js' */
-/** @import { LanguageChoice } from './language-choice.js' */
+/** @import { ApiDocument, Json, Operation } from './document.js' */
+/** @import { LanguageChoice } from './samples.js' */
 
 /**
  * One operation, which can be folded, with its description on the left and its examples on the right.
@@ -82,4 +79,118 @@ function bodyView(document, { details }) {
   const types = el('p', { class: 'small muted' }, content.map(([type]) => type).join(' or '));
   const names = fields.map(({ name }) => name).join(', ');
   return [fold('Request body', names, types, definitions(document, fieldRows(fields)))];
+}
+
+/**
+ * The statuses of an operation. Successes are visible, and errors are folded.
+ * @param {ApiDocument} document
+ * @param {Json} details of the operation
+ * @returns {HTMLElement}
+ */
+function responsesView(document, details) {
+  const all = Object.entries(object(details, 'responses')).map(([status, written]) => ({
+    status,
+    response: document.resolve(written),
+  }));
+  const successes = all.filter(({ status }) => /^[123]/.test(status));
+  const errors = all.filter(({ status }) => !/^[123]/.test(status));
+  const view = el('div', {}, el('h4', {}, 'Responses'));
+  for (const { status, response } of successes) {
+    view.append(statusLine(status, response), ...contents(document, response));
+  }
+  if (errors.length > 0) {
+    const codes = errors.map(({ status }) => status).join(', ');
+    const lines = errors.flatMap(({ status, response }) => [
+      statusLine(status, response),
+      ...errorExample(document, response),
+    ]);
+    view.append(fold('Errors', codes, ...lines));
+  }
+  return view;
+}
+
+/**
+ * @param {string} status
+ * @param {Json} response
+ */
+function statusLine(status, response) {
+  const code = el('span', { class: 'status', 'data-class': status.charAt(0) }, status);
+  const words = el('span', { class: 'text' }, ...inline(text(response, 'description')));
+  return el('p', { class: 'response' }, code, words);
+}
+
+/**
+ * The fields and the headers of a response, folded.
+ * @param {ApiDocument} document
+ * @param {Json} response
+ */
+function contents(document, response) {
+  const [, media] = contentOf(response)[0] ?? [];
+  const fields = fieldsOf(document, media?.['schema']);
+  const headers = Object.entries(object(response, 'headers')).map(([name, written]) => {
+    const header = document.resolve(written);
+    return { name, facts: [], schema: header['schema'], description: text(header, 'description') };
+  });
+  const folds = [];
+  if (fields.length > 0)
+    folds.push(fold('Response fields', namesOf(fields), definitions(document, fieldRows(fields))));
+  if (headers.length > 0)
+    folds.push(fold('Response headers', namesOf(headers), definitions(document, headers)));
+  return folds;
+}
+
+/** @param {readonly { name: string }[]} rows */
+function namesOf(rows) {
+  return rows.map(({ name }) => name).join(', ');
+}
+
+/**
+ * @param {ApiDocument} document
+ * @param {Json} response
+ */
+function errorExample(document, response) {
+  const [, media] = contentOf(response)[0] ?? [];
+  const example = media === undefined ? undefined : exampleOf(document, media);
+  if (example === undefined) return [];
+  // An error has one field, so one line is enough.
+  return [codeBlock(typeof example === 'string' ? example : JSON.stringify(example))];
+}
+
+/**
+ * @typedef {object} Row
+ * @property {string} name
+ * @property {readonly string[]} facts
+ * @property {unknown} schema
+ * @property {string} description
+ */
+
+/**
+ * Named values, each with what it may be and what it means.
+ * @param {ApiDocument} document
+ * @param {readonly Row[]} rows
+ * @returns {HTMLElement}
+ */
+function definitions(document, rows) {
+  const items = rows.flatMap(({ name, facts, schema, description }) => {
+    const words = [...facts, schemaText(document, schema)].filter((word) => word !== '').join(' · ');
+    const term = el('dt', {}, el('code', {}, name));
+    return [term, el('dd', {}, el('span', { class: 'facts-line' }, words), ...described(description))];
+  });
+  return el('dl', { class: 'values' }, ...items);
+}
+
+/**
+ * @param {readonly { name: string, required: boolean, schema: Json }[]} fields
+ * @returns {Row[]}
+ */
+function fieldRows(fields) {
+  return fields.map(({ name, required, schema }) => ({
+    ...{ name, schema, facts: [required ? 'required' : ''] },
+    description: text(schema, 'description'),
+  }));
+}
+
+/** @param {string} description */
+function described(description) {
+  return description === '' ? [] : [el('p', { class: 'text' }, ...inline(description))];
 }

@@ -1,8 +1,7 @@
 // @ts-check
-import { isObject, list, object, text } from './json.js';
+import { isObject, list, object, text } from './document.js';
 
-/** @import { ApiDocument } from './document.js' */
-/** @import { Json } from './json.js' */
+/** @import { ApiDocument, Json } from './document.js' */
 
 const maxDepth = 4;
 // A longer pattern does not help a reader; the description beside it does.

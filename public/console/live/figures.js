@@ -1,5 +1,4 @@
 // @ts-check
-
 import { byId } from '../ui/dom.js';
 import { formatMs, formatNumber } from '../ui/format.js';
 import { latenciesBetween, needed, ratesBetween } from './metrics.js';

@@ -1,5 +1,4 @@
 // @ts-check
-
 import { copyText } from '../ui/copy.js';
 import { byId, clone, part } from '../ui/dom.js';
 import { formatMs } from '../ui/format.js';

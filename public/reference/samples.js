@@ -1,10 +1,81 @@
 // @ts-check
 import { curlLine } from '../console/requests/curl.js';
+import { el } from '../console/ui/dom.js';
+import { local } from '../console/ui/memory.js';
+import { object } from './document.js';
+import { codeBlock, copyButton, withWholeOptions } from './elements.js';
+import { contentOf, exampleOf, exampleText, requestExample } from './examples.js';
 
-/** @import { ExampleRequest } from './request-example.js' */
+/** @import { ApiKey } from '../console/api/api-key.js' */
+/** @import { ApiDocument, Operation } from './document.js' */
+/** @import { ExampleRequest } from './examples.js' */
+
+/**
+ * How to send the operation in each language, and an example of its response.
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ * @param {{ choice: LanguageChoice, apiKey: ApiKey }} context
+ * @returns {HTMLElement[]}
+ */
+export function samplesView(document, operation, { choice, apiKey }) {
+  const code = el('code');
+  const buttons = languages.map(({ name }) => {
+    const button = el('button', { class: 'button button-small button-quiet', type: 'button' }, name);
+    button.addEventListener('click', () => {
+      choice.value = name;
+    });
+    return button;
+  });
+  const render = () => {
+    const request = requestExample(document, operation, apiKey.value !== undefined);
+    const language = languages.find(({ name }) => name === choice.value) ?? languages[0];
+    code.replaceChildren(...withWholeOptions(language?.write(request) ?? ''));
+    for (const button of buttons)
+      button.setAttribute('aria-pressed', String(button.textContent === language?.name));
+  };
+  choice.addEventListener('change', render);
+  apiKey.addEventListener('change', render);
+  render();
+  const group = el('div', { class: 'languages', role: 'group', 'aria-label': 'Language' }, ...buttons);
+  const copy = copyButton(`the request of ${operation.title}`, () => code.textContent);
+  const head = el('div', { class: 'sample-head' }, group, copy);
+  return [head, el('pre', { tabindex: '0' }, code), ...responseSample(document, operation)];
+}
+
+/**
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ */
+function responseSample(document, { details }) {
+  for (const [status, written] of Object.entries(object(details, 'responses'))) {
+    const [, media] = contentOf(document.resolve(written))[0] ?? [];
+    const example = media === undefined ? undefined : exampleOf(document, media);
+    if (!status.startsWith('2') || example === undefined) continue;
+    const code = el('span', { class: 'status', 'data-class': '2' }, status);
+    return [
+      el('div', { class: 'sample-head' }, el('h4', {}, 'Response ', code)),
+      codeBlock(exampleText(example)),
+    ];
+  }
+  return [];
+}
+
+const setting = 'language';
+
+/** The language of all examples on the page, remembered by the browser. Event: `change`. */
+export class LanguageChoice extends EventTarget {
+  get value() {
+    return local.read(setting) ?? languages[0]?.name;
+  }
+
+  set value(value) {
+    local.write(setting, value);
+    this.dispatchEvent(new Event('change'));
+  }
+}
 
 /** @type {readonly { name: string, write: (request: ExampleRequest) => string }[]} */
-export const languages = [
+const languages = [
   { name: 'curl', write: curlLine },
   { name: 'fetch', write: fetchCode },
   { name: 'Python', write: pythonCode },
