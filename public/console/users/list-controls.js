@@ -5,7 +5,7 @@ import { formatNumber } from '../ui/format.js';
 import { announce, explain } from '../ui/messages.js';
 import { filterOf, filterText } from '../ui/navigation.js';
 
-/** @import { Navigation, View } from '../ui/navigation.js' */
+/** @import { Navigation } from '../ui/navigation.js' */
 /** @import { UsersApi } from './user.js' */
 
 /**
@@ -47,7 +47,7 @@ export function createListControls(navigation, users) {
     try {
       const number = await users.count(apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`));
       // The filter may have changed during the request.
-      if (isSameFilter(view, navigation.view)) {
+      if (`${filter}` === `${filterOf(navigation.view)}`) {
         total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
       }
     } catch (error) {
@@ -64,7 +64,7 @@ export function createListControls(navigation, users) {
       size.value = String(view.limit);
       clear.hidden = filterOf(view).size === 0;
       // A total is only valid for one filter at one moment.
-      if (!isSameFilter(view, shown)) total.textContent = '';
+      if (`${filterOf(view)}` !== `${filterOf(shown)}`) total.textContent = '';
       // Keep typed text that is not applied yet.
       if (view.name !== shown.name) name.value = view.name;
       if (view.role !== shown.role || role.value === '') role.value = view.role;
@@ -76,14 +76,6 @@ export function createListControls(navigation, users) {
       total.textContent = '';
     },
   };
-}
-
-/**
- * @param {View} a
- * @param {View} b
- */
-function isSameFilter(a, b) {
-  return a.name === b.name && a.role === b.role;
 }
 
 /**
