@@ -85,19 +85,21 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   const { Client } = await loadDriver();
   const settings = { ...limits, ...parseHosts(Client, url) };
   const warn = withoutRepeats(onWarning);
-  const openPool = (one: PoolSettings) =>
-    new PostgresPool(
-      (connectionString) =>
-        new Client({
-          connectionString,
-          types,
-          application_name: applicationName,
-          keepAlive: true,
-          keepAliveInitialDelayMillis: keepAliveDelayMs,
-        }),
-      one,
-      warn,
-    );
+  const createClient = (connectionString: string) => {
+    const client = new Client({
+      connectionString,
+      types,
+      application_name: applicationName,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveDelayMs,
+    });
+    // The host may have changed these defaults of the driver. Our parsers need text. After `query_timeout`, the
+    // connection would be used again while its statement still runs.
+    Object.assign(client, { binary: false });
+    Object.assign(Object(Reflect.get(client, 'connectionParameters')), { query_timeout: 0 });
+    return client;
+  };
+  const openPool = (one: PoolSettings) => new PostgresPool(createClient, one, warn);
   const pool = openPool(settings);
   const standbys = (readDatabase === undefined ? [] : hostsOf(Client, readDatabase)).map((host) => ({
     host: host.name,

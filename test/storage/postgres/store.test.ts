@@ -112,6 +112,20 @@ describe('opening a PostgreSQL store', () => {
     });
   }
 
+  it('works although the host has changed the defaults of the driver', async (t) => {
+    const url = await postgres.createDatabase();
+    const { binary, query_timeout } = pg.defaults;
+    t.after(() => Object.assign(pg.defaults, { binary, query_timeout }));
+    // A migration takes longer than this millisecond.
+    Object.assign(pg.defaults, { binary: true, query_timeout: 1 });
+    const store = await openPostgresStore(url, patient);
+    t.after(() => store.close());
+    const { value } = await store.users.create({ name: 'Ada' });
+    assert.deepEqual(value, { id: 1, name: 'Ada', version: 1 });
+    assert.deepEqual(await store.users.get(1), value);
+    assert.equal((await store.changes?.read({ after: 0, limit: 1 }))?.changes.at(0)?.position, 1);
+  });
+
   it('lets reads pass while a migration waits for a backup', async (t) => {
     const url = await postgres.createDatabase();
     const [backup, reader] = [await openSession(t, url), await openSession(t, url)];
