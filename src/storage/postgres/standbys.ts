@@ -52,6 +52,8 @@ const replayed = prepared(`
     (pg_last_wal_replay_lsn() - '0/0')::bigint AS bytes
   WHERE pg_is_in_recovery()`);
 
+/** Maximum time of the query to the primary for the end of its log. Then the primary serves the reads. */
+const askTimeoutMs = 1_000;
 const maxWaitMs = 100;
 const pollIntervalMs = 1;
 const skipMs = 1_000;
@@ -71,8 +73,9 @@ export function standbyReads(
   const standbys = given.map((standby): Standby => ({ ...standby, skippedUntil: 0 }));
   /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
+  // One query at a time, so one lost connection delays all reads. After the limit, the pool ends only this connection.
   const askPrimary = shared(async () =>
-    firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [])),
+    firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], AbortSignal.timeout(askTimeoutMs))),
   );
   let count = 0;
   const skip = (standby: Standby) => {

@@ -50,8 +50,8 @@ export interface PostgresStoreOptions {
   /** Receives why work in the background failed, such as the removal of old changes. Default: none. */
   readonly onFailure?: (cause: Error) => void;
   /**
-   * A URL whose hosts are standbys, one server for each host, that serve reads. A read shows every write that was
-   * acknowledged before it began. Default: the database itself serves reads.
+   * A URL whose hosts are standbys that serve reads, one server for each host, without a pooler. A read shows every
+   * write that was acknowledged before it began. Default: the database itself serves reads.
    */
   readonly readDatabase?: string;
   /** Receives the outcome of each read that was meant for a standby. Default: none. */
