@@ -48,7 +48,7 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['57P02', 'lost', 'unavailable'], // another session crashed
   ['57P03', 'lost', 'unavailable'], // starting up or shutting down
   ['57P04', 'lost', 'unavailable'], // database dropped
-  ['57P05', 'lost', 'unavailable'], // idle for too long
+  ['57P05', 'stale', 'unavailable'], // idle for too long
   ['58030', 'final', 'internal'], // input or output
   ['XX001', 'final', 'internal'], // data corrupted
   ['XX000', 'final', 'internal'], // bug
