@@ -128,8 +128,11 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   // The message contains no part of the URL, because its password may be in the wrong place.
   if (scheme === undefined || requirement !== undefined)
     throw invalid('the database URL', `must be ${requirement}`);
-  const { readDatabase = url } = options;
-  if (readDatabase !== url && !(scheme.hasStandbys && schemeOf(readDatabase)?.hasStandbys)) {
+  const { readDatabase } = options;
+  if (
+    readDatabase !== undefined &&
+    !(scheme.hasStandbys && unmetStandbysRequirement(readDatabase) === undefined)
+  ) {
     throw invalid('readDatabase', 'must be standbys of a postgres: database');
   }
   return await scheme.open(url, options);

@@ -96,6 +96,8 @@ describe('openStore', () => {
     ['memory:', 'postgres://h/x'],
     ['postgres://h/x', `sqlite:${folder}/standby.db`],
     ['postgres://h/x', 'h'],
+    ['memory:', 'memory:'],
+    ['postgres://h/x', 'postgres://u:12#x@h/x'],
   ] as const) {
     it(`rejects ${readDatabase} as standbys of ${url}`, async () => {
       await assert.rejects(openStore(url, { readDatabase }), {
