@@ -129,8 +129,14 @@ export function createStore(backend: StoreBackend): Store {
     const records = backend.operations[kind];
     const owner = userId === undefined ? {} : { userId };
     const keyOf = (id: number): Key => (userId === undefined ? [id] : [id, userId]);
-    const hasOwner = async (options?: CallOptions) =>
-      userId === undefined || (await users.get(userId, options)) !== undefined;
+    // Not by `users.get`, which fails if the store has begun to close during the call.
+    const hasOwner = async (options?: CallOptions) => {
+      try {
+        return userId === undefined || (await backend.operations.users.get([userId], options)) !== undefined;
+      } catch (caught) {
+        throw toError(caught);
+      }
+    };
     return {
       // Returns no promise if the database returns none: each would cost a microtask.
       get(id, options) {

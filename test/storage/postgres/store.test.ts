@@ -283,7 +283,11 @@ describe('closing a PostgreSQL store', () => {
     const session = await openSession(t, url);
     const writes = Array.from({ length: 20 }, (_, i) => store.users.create({ name: `user ${i}` }));
     const refused = store.users.update(1000, { name: 'nobody' }, { expected: [1] });
+    await writes[0];
+    // These find no post, and then look for the user.
+    const counts = [store.posts(1).count({}), store.posts(999).count({})];
     await store.close();
+    assert.deepEqual(await Promise.all(counts), [0, undefined]);
     assert.equal((await Promise.all(writes)).length, 20);
     assert.equal(await refused, undefined);
     await until(async () => (await session.backends()).length === 0, 'no session is left');
