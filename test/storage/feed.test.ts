@@ -5,6 +5,7 @@ import { feedOf, follow } from '../../src/conformance/follow.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { openTestPostgres, patient } from '../kit/postgres.ts';
+import { failuresOfMicrotasks } from './microtasks.ts';
 import { checkFeed, followTogether, isWhole, Replica, writeAtRandom } from './random-writes.ts';
 import { temporaryFolder } from './temporary.ts';
 
@@ -74,17 +75,7 @@ for (const [name, open] of Object.entries(stores)) {
     });
 
     it('wakes every watcher after a write although one of them fails, and a function once for each watch', async (t) => {
-      const failures = new Set<unknown>();
-      const inMicrotask = queueMicrotask;
-      t.mock.method(globalThis, 'queueMicrotask', (run: () => void) =>
-        inMicrotask(() => {
-          try {
-            run();
-          } catch (caught) {
-            failures.add(caught);
-          }
-        }),
-      );
+      const failures = failuresOfMicrotasks(t);
       const store = await open();
       t.after(() => store.close());
       const feed = feedOf(store);

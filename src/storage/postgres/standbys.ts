@@ -146,7 +146,11 @@ export function standbyReads(
       return undefined;
     } finally {
       clearInterval(timer);
-      if (outcome !== undefined) report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
+      if (outcome !== undefined) {
+        const read = { host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 };
+        // In a microtask, an error is an uncaught exception, which does not fail the read.
+        queueMicrotask(() => report(read));
+      }
     }
   };
 

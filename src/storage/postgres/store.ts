@@ -143,7 +143,9 @@ const keepAliveDelayMs = 10_000;
 function withoutRepeats(warn: Warn = () => {}): Warn {
   const sent = new Set<string>();
   return (message) => {
-    if (!sent.has(message)) warn(message);
+    if (sent.has(message)) return;
     sent.add(message);
+    // In a microtask, an error is an uncaught exception, which does not fail the connection.
+    queueMicrotask(() => warn(message));
   };
 }

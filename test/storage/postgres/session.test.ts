@@ -4,6 +4,7 @@ import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { failuresOfMicrotasks } from '../microtasks.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
@@ -126,5 +127,16 @@ describe('a session of a PostgreSQL store', () => {
       'PostgreSQL runs with fsync = off: a crash can damage the database',
       'PostgreSQL runs with full_page_writes = off: a crash can damage the database',
     ]);
+  });
+
+  it('opens although the function that receives the warnings fails', async (t) => {
+    const failures = failuresOfMicrotasks(t);
+    const failure = new Error('warnings cannot be received');
+    const onWarning = () => {
+      throw failure;
+    };
+    const store = await openPostgresStore(await postgres.createDatabase(), { onWarning });
+    await store.close();
+    assert.deepEqual([...failures], [failure]);
   });
 });

@@ -12,6 +12,7 @@ import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { until } from '../../kit/until.ts';
 import { send } from '../../support/client.ts';
 import { startService } from '../../support/service.ts';
+import { failuresOfMicrotasks } from '../microtasks.ts';
 
 describe('reads from standbys', async () => {
   const postgres = await startPostgres();
@@ -252,7 +253,7 @@ function fakePool(send: Send, ping = async () => {}) {
   };
 }
 
-describe('a read that takes long on a standby', () => {
+describe('a read from a standby', () => {
   const place = { history: '1/1', bytes: 100 };
   const primary = {
     read: async <Row extends object>({ text }: { text: string }) =>
@@ -271,6 +272,17 @@ describe('a read that takes long on a standby', () => {
     const read = (signal?: AbortSignal) => reads.read({ text: 'query' }, [], signal);
     return { read, outcomes, sent, query };
   }
+
+  it('does not fail when the function that receives its outcome does', async (t) => {
+    const failures = failuresOfMicrotasks(t);
+    const failure = new Error('the outcome cannot be received');
+    const standby = { host: 'h:1', pool: fakePool(async <Row>() => [place] as Row[]) };
+    const reads = standbyReads(primary, [standby], () => {
+      throw failure;
+    });
+    assert.deepEqual(await reads.read({ text: 'query' }, []), [place]);
+    assert.deepEqual([...failures], [failure]);
+  });
 
   it('goes on while the standby responds to pings', async () => {
     let pings = 0;
