@@ -37,14 +37,17 @@ export function changes(feed: ChangeFeed, followers: Followers): Handler {
     // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : filter.limit;
     let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
-    let page: ChangePage;
-    try {
-      page = await feed.read(query, request);
-    } catch (caught) {
-      if (after !== undefined || !(caught instanceof ChangesGone)) throw caught;
-      // Without a position, start with the oldest kept change.
-      query = { ...query, after: caught.oldest - 1 };
-      page = await feed.read(query, request);
+    let page: ChangePage | undefined;
+    while (page === undefined) {
+      try {
+        page = await feed.read(query, request);
+      } catch (caught) {
+        if (after !== undefined || !(caught instanceof ChangesGone)) throw caught;
+        const position = caught.oldest - 1;
+        if (position <= query.after) throw caught;
+        // Without a position, start with the oldest kept change, which may be gone before the next read.
+        query = { ...query, after: position };
+      }
     }
     if (!isStream) return batch(feed, query, page, request);
     return {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { changeTypes } from '../../src/domain/change.ts';
+import { ChangesGone, changeTypes } from '../../src/domain/change.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -196,6 +196,27 @@ describe('GET /changes', () => {
     await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
     assert.equal((await send(http, `GET ${nextOf(all)}`)).status, 410, 'after an import');
     assert.deepEqual(eventsOf(await send(http, 'GET /changes')), []);
+  });
+
+  it('starts with the oldest change although others are removed meanwhile, unless the feed is broken', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    const reads: number[] = [];
+    const oldest = [3, 5, 5];
+    const read: typeof changes.read = async ({ after }) => {
+      reads.push(after);
+      const first = oldest.shift() ?? after;
+      if (after < first - 1) throw new ChangesGone(after, first);
+      if (after > 4) throw new ChangesGone(after, 1);
+      return { changes: [], next: after, more: false };
+    };
+    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
+    assert.equal(nextOf(await send(http, 'GET /changes')), '/changes?after=4');
+    assert.deepEqual(reads.splice(0), [0, 2, 4]);
+    oldest.push(9);
+    assert.equal((await send(http, 'GET /changes')).status, 410);
+    assert.deepEqual(reads, [0, 8]);
   });
 
   const wrong: readonly (readonly [query: string, message: string, headers?: Record<string, string>])[] = [
