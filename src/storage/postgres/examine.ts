@@ -97,6 +97,7 @@ interface State extends QueryResultRow {
   readonly fsync: string;
   readonly full_page_writes: string;
   readonly synchronous_commit: string;
+  readonly client_min_messages: string;
   readonly may_create: boolean;
   /** The tables that the user may not read, or may not write on a primary. */
   readonly denied: readonly string[];
@@ -118,6 +119,7 @@ const stateSql = `
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('client_min_messages') AS client_min_messages,
     coalesce(has_schema_privilege(coalesce(
       (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
       to_regnamespace(quote_ident(current_schema()))), 'CREATE'), false) AS may_create,
@@ -125,13 +127,13 @@ const stateSql = `
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
-    LEAST(
+    GREATEST(0, LEAST(
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
         - COALESCE(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients),
       (SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user AND NOT rolsuper)
         - (SELECT count(*) FROM clients WHERE usename = session_user),
       (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
-        - (SELECT count(*) FROM clients WHERE datname = current_database()))::int AS free`;
+        - (SELECT count(*) FROM clients WHERE datname = current_database())))::int AS free`;
 
 function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
   const { encoding, synchronous_commit, other_collations } = state;
@@ -139,6 +141,8 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
   const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
+  const hidesWarnings = isPooled && state.client_min_messages === 'error';
+  const setting = 'run ALTER ROLE … SET client_min_messages';
   return [
     Number.parseInt(state.version, 10) < oldestVersion
       ? fail(server, `use PostgreSQL ${oldestVersion} or newer`)
@@ -149,6 +153,7 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
       : isDurable
         ? ok(synchronous_commit === 'off' ? `${commits}, which the service sets to on` : commits)
         : warn(commits, 'set both to on: without them a crash can damage the database'),
+    ...(hidesWarnings ? [fail('client_min_messages error, behind a pooler', `${setting} = warning`)] : []),
     encoding === 'UTF8'
       ? ok('the encoding is UTF8')
       : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),

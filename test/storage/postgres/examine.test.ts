@@ -196,6 +196,15 @@ describe('the examination of a PostgreSQL database', () => {
     });
   }
 
+  it('reports no free connection of a database in which superusers have more than its limit', async (t) => {
+    const url = await createDatabase();
+    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} CONNECTION LIMIT 1`);
+    await openSession(t, url);
+    assert.deepEqual(await problemsOf(url), [
+      'warn HOST: it allows 0 more connections, and this copy of the service opens up to 13',
+    ]);
+  });
+
   it('reports a server whose data a crash can damage', async (t) => {
     const other = await startPostgres({ fsync: 'off' });
     t.after(() => other.close());
@@ -213,17 +222,18 @@ describe('the examination of a PostgreSQL database', () => {
     assert.match(text, /full_page_writes on, synchronous_commit off, which the service sets to on$/m);
   });
 
-  it('reports commits that are not durable only behind a pooler', {
-    skip: withoutPooler,
-  }, async (t) => {
-    const url = await createDatabase();
-    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
-    assert.deepEqual(await problemsOf(url), []);
-    const { through } = await startPgBouncer((end) => t.after(end), url);
-    assert.deepEqual(await problemsOf(through(url)), [
-      'fail HOST: fsync on, full_page_writes on, synchronous_commit off, behind a pooler',
-    ]);
-  });
+  for (const [setting, value, problem] of [
+    ['synchronous_commit', 'off', 'fsync on, full_page_writes on, synchronous_commit off'],
+    ['client_min_messages', 'error', 'client_min_messages error'],
+  ]) {
+    it(`reports ${setting} = ${value} only behind a pooler`, { skip: withoutPooler }, async (t) => {
+      const url = await createDatabase();
+      await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${setting} = ${value}`);
+      assert.deepEqual(await problemsOf(url), []);
+      const { through } = await startPgBouncer((end) => t.after(end), url);
+      assert.deepEqual(await problemsOf(through(url)), [`fail HOST: ${problem}, behind a pooler`]);
+    });
+  }
 
   it('reports a server whose connection is lost during the examination', async (t) => {
     const url = new URL(await createDatabase());
