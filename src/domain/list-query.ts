@@ -109,7 +109,7 @@ function parseSort<Field extends string>(
   // Ids are unique, so keys after `id` have no effect.
   if (id !== -1) keys.length = id + 1;
   else keys.push({ field: 'id', descending: keys.at(-1)?.descending ?? false });
-  // Neither have fields with one value.
+  // Fields with one value have no effect either.
   return keys.filter(({ field }) => !fixed.includes(field));
 }
 

@@ -10,7 +10,7 @@ export interface Finding {
 }
 
 export interface ExamineOptions {
-  /** A standby need not take writes. Default: a store that must. */
+  /** `standby`: it need not take writes. Default: it must. */
   readonly role?: 'standby';
   /** The number of processes that will use the store. Default: 1. */
   readonly processes?: number;

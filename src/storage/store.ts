@@ -103,8 +103,8 @@ export function createStore(backend: StoreBackend): Store {
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
   /**
-   * Makes a call async, and checks for `close` and an aborted signal first. The options, if there are any, are the last
-   * argument; another last argument has neither `isAborted` nor `signal`.
+   * Makes a call async, and checks for `close` and an aborted signal first. Options come last. Any other last argument
+   * has no `isAborted` and no `signal`.
    */
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>

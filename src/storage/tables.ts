@@ -16,7 +16,6 @@ export interface Column {
   readonly parent?: RecordKind;
   /** Whether a filter contains a prefix. Otherwise it contains the whole value, or a list of values. */
   readonly byPrefix?: true;
-  readonly editable?: true;
 }
 
 /** The description of a resource for both databases. Their statements and row mappings are derived from it. */
@@ -38,15 +37,15 @@ export interface Table {
 export const tables: Readonly<Record<RecordKind, Table>> = {
   users: describe('users', {
     id: { name: 'id', type: 'integer' },
-    name: { name: 'name', type: 'text', byPrefix: true, editable: true },
-    role: { name: 'role', type: 'text', absent: '', editable: true },
+    name: { name: 'name', type: 'text', byPrefix: true },
+    role: { name: 'role', type: 'text', absent: '' },
     version: { name: 'version', type: 'integer' },
   }),
   posts: describe('posts', {
     id: { name: 'id', type: 'integer' },
     userId: { name: 'user_id', type: 'integer', parent: 'users' },
-    title: { name: 'title', type: 'text', byPrefix: true, editable: true },
-    body: { name: 'body', type: 'text', editable: true },
+    title: { name: 'title', type: 'text', byPrefix: true },
+    body: { name: 'body', type: 'text' },
     version: { name: 'version', type: 'integer' },
   }),
 };
@@ -60,13 +59,14 @@ function describe<Kind extends RecordKind>(
     field,
     ...column,
   }));
+  const given = columns.filter(({ name }) => name !== 'id' && name !== 'version');
   return {
     name: kind,
     record: nameOf(kind),
     columns,
     keys: columns.filter(({ name, parent }) => name === 'id' || parent !== undefined),
-    given: columns.filter(({ name }) => name !== 'id' && name !== 'version'),
-    edited: columns.filter(({ editable }) => editable),
+    given,
+    edited: given.filter(({ parent }) => parent === undefined),
     listed: columns.filter(({ name }) => name !== 'version'),
   };
 }

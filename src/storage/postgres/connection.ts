@@ -48,7 +48,7 @@ export interface SessionLimits {
   readonly idleInTransactionTimeoutMs: number;
 }
 
-/** What happens when a statement has no result. */
+/** The limits of a statement without a result. */
 export interface Watchdog {
   /** The time until `onQuiet` is called, in ms. */
   readonly quietMs: number;

@@ -110,7 +110,7 @@ export class HostSearch {
     const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
-      // The host has just responded, so earlier failures do not matter, unless a search has found another host.
+      // Failures while it connected do not matter, unless a search has found another host.
       if (host === this.current) connection.generation = this.generation;
       this.#open.add(connection);
       connection.client.once('end', () => this.#open.delete(connection));

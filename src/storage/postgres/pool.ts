@@ -42,8 +42,8 @@ interface Call {
   connection?: Connection | undefined;
 }
 
-// The longest pause before the first retry. It doubles with each further one, and is randomized so that the same
-// transactions do not conflict again.
+// Maximum pause before the first retry; each further one doubles it. Random, so that the same transactions do not
+// conflict again.
 const retryDelayMs = 4;
 // How long the statement of an aborted call may still run. Most end during this time, and their connections are kept.
 const abortGraceMs = 100;

@@ -62,7 +62,7 @@ export class ConnectionQueue {
     }
     if (given !== 'unopened') this.#served += 1;
     const [next] = this.#waiting;
-    // A lost connection may be replaced at once, even if the server refuses more connections than before.
+    // A lost connection may be replaced at once, even while the server refuses additional ones.
     if (next !== undefined && (slot !== 'unopened' || this.#mayOpen())) {
       this.#waiting.delete(next);
       next(given);

@@ -64,7 +64,7 @@ export class Settled {
    */
   needsWriters = true;
   #newest = 0;
-  /** An earlier state, with those of its writers that were still running in each later state. */
+  /** An earlier state, and those of its writers that still run. */
   #pending: Pick<FeedState, 'newest' | 'writers'> = { newest: 0, writers: [] };
 
   add({ newest, gone, unbroken, writers }: FeedState): void {

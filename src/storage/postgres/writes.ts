@@ -216,8 +216,8 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
         SELECT id, EXISTS (SELECT FROM ${kind} WHERE id = given.id) AS known
         FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
       return pool.transaction(async (send) => {
-        // Lock all tables. Otherwise a running write could commit a change whose position is before the restart.
-        await lock(send, ...recordKinds);
+        // Otherwise a running write could commit a change whose position is before the restart.
+        await send(lockAll);
         const { count, last } = firstOf(await send<{ count: number; last: number }>({ text: add }, values));
         const [other] =
           count < rows.length ? await send<{ id: number; known: boolean }>({ text: findOther }, values) : [];
@@ -230,7 +230,7 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
 
     async continueIds(last) {
       await pool.transaction(async (send) => {
-        await lock(send, ...recordKinds);
+        await send(lockAll);
         const raised: boolean[] = [];
         for (const kind of recordKinds) raised.push(await raise(send, `${kind}_id_seq`, last[kind]));
         if (raised.includes(true)) await restart(send);
@@ -239,10 +239,8 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
   };
 }
 
-/** Prevents other writes to the tables. So their sequences do not change between reading and setting them. */
-async function lock(send: Send, ...tables: string[]): Promise<void> {
-  await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
-}
+/** Prevents other writes to all tables. So their sequences do not change between reading and setting them. */
+const lockAll: Sql = { text: `LOCK TABLE ${recordKinds.join(', ')} IN SHARE ROW EXCLUSIVE MODE` };
 
 async function restart(send: Send): Promise<void> {
   await raise(send, 'changes_position_seq', importPosition());

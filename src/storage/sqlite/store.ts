@@ -136,7 +136,7 @@ function sqliteStore(
     },
     async close() {
       clearTimeout(starting);
-      // The writer may still be opening its connection. Without any connection, SQLite would remove the log.
+      // Keep this connection until the writer has one: without any, SQLite would remove the log.
       await queue.drain();
       // The last connection to close copies the log into the file, which takes time. Leave this to the writer.
       db.close();

@@ -3,10 +3,8 @@ import { DomainError } from '../../domain/errors.ts';
 import { unavailable } from './errors.ts';
 import type { SqliteWrites } from './writes.ts';
 
-export type WriteName = keyof SqliteWrites;
-
 export interface Write {
-  readonly name: WriteName;
+  readonly name: keyof SqliteWrites;
   readonly parameters: readonly unknown[];
 }
 
@@ -83,7 +81,7 @@ export class WriteQueue {
     return writer;
   }
 
-  write<Name extends WriteName>(
+  write<Name extends keyof SqliteWrites>(
     name: Name,
     parameters: Parameters<SqliteWrites[Name]>,
   ): Promise<ReturnType<SqliteWrites[Name]>> {
