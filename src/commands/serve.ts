@@ -73,6 +73,7 @@ export const serve: Command = {
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+      const { promise: started, resolve: begin } = Promise.withResolvers<void>();
       let isServing = false;
       const runner =
         hasWorkers && worker === undefined
@@ -85,10 +86,12 @@ export const serve: Command = {
         context.exit(code);
       };
       onStop(context, end, ['SIGINT', 'SIGTERM']);
-      context.onSignal('SIGHUP', () => isServing && runner.reload());
+      // During the start, the files may have been read already.
+      context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
       const addresses = await runner.start();
       if (addresses === undefined) return 1;
       isServing = true;
+      begin();
       keepNewObjectsYoung();
       const { http, grpc } = addresses;
       if (worker !== undefined) worker.ready(addresses);

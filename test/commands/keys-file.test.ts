@@ -40,6 +40,24 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
   assert.equal(await statusOf(http, 'first'), 401);
 });
 
+test('a SIGHUP during the start reads the file of API keys again once the service listens', async (t) => {
+  const file = await keysFile(t, 'first\n');
+  // The file changes, and the signal arrives, when the process begins to handle the signal: it has read the file.
+  const source = `
+    import { writeFileSync } from 'node:fs';
+    process.on('newListener', (name) => {
+      if (name !== 'SIGHUP') return;
+      writeFileSync(${JSON.stringify(file)}, 'second');
+      queueMicrotask(() => process.emit(name));
+    })`;
+  const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const running = await startProcess(t, args, { NODE_OPTIONS: preload });
+  await printed(running, 'reloaded');
+  assert.equal(await statusOf(running.http, 'second'), 200);
+  assert.equal(await statusOf(running.http, 'first'), 401);
+});
+
 test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
   const file = await keysFile(t, 'first\n');
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
