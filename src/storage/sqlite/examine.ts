@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
+import { isBusy } from './errors.ts';
 import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
@@ -38,7 +39,9 @@ export function examineSqlite(path: string): Finding[] {
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
   // Opening a FIFO would wait for a writer.
   if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];
-  return [...examineFile(file), ...space, examineLog(file), ...examineData(file)];
+  const findings = [...examineFile(file), ...space, examineLog(file)];
+  // Without its log, the file may have only a part of the data.
+  return isLogLost(file) ? findings : [...findings, ...examineData(file)];
 }
 
 function examineFile(file: string): Finding[] {
@@ -73,12 +76,17 @@ function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[]
   ];
 }
 
+/** Whether there is a log that cannot be read without creating its index. */
+function isLogLost(file: string): boolean {
+  return sizeOf(`${file}-wal`) > 0 && !existsSync(`${file}-shm`);
+}
+
 function examineLog(file: string): Finding {
   const bytes = sizeOf(`${file}-wal`);
   if (bytes === 0) return ok(`${file}-wal is empty`);
   const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
-  if (!existsSync(`${file}-shm`)) {
-    return warn(`${text}, which are not checked here: ${file}-shm is missing`, 'start the service once');
+  if (isLogLost(file)) {
+    return warn(`${text}, so the data is not checked: ${file}-shm is missing`, 'start the service once');
   }
   return bytes > maxIdleLogBytes
     ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as an export')
@@ -108,6 +116,7 @@ function examineData(file: string): Finding[] {
       problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(file, problem),
     ];
   } catch (caught) {
+    if (isBusy(caught)) return [warn(`${file} is locked by another process`, 'run doctor again')];
     // Only the errors of SQLite itself have a code.
     const isDamaged = Error.isError(caught) && 'errcode' in caught;
     if (isDamaged) return [damaged(file, messageOf(caught))];

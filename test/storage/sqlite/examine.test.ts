@@ -101,7 +101,19 @@ describe('the examination of a SQLite file', () => {
     rmSync(`${copy}-shm`);
     const [problem = '', ...others] = problemsOf(copy);
     assert.deepEqual(others, []);
-    assert.match(problem, /^warn .*-wal has the latest writes \(.*\), which are not checked here/);
+    assert.match(problem, /^warn .*-wal has the latest writes \(.*\), so the data is not checked/);
+    // The file alone may have half of the data, so it is not damaged.
+    overwritePages(copy);
+    assert.deepEqual(problemsOf(copy), [problem]);
+  });
+
+  it('reports a file that another process has locked, not as damaged', (t) => {
+    const path = makeFile();
+    const db = new DatabaseSync(path);
+    t.after(() => db.close());
+    db.exec('PRAGMA journal_mode = WAL; CREATE TABLE more (id)');
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT');
+    assert.deepEqual(problemsOf(path), [`warn /${basename(path)} is locked by another process`]);
   });
 
   for (const [what, replace] of [
