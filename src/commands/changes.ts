@@ -179,7 +179,7 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
 
 async function checkResponse(response: Response): Promise<void> {
   const { status, headers } = response;
-  const isStream = headers.get('content-type') === 'text/event-stream';
+  const isStream = /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '');
   if (status === 200 && isStream) return;
   const body = await response.text();
   const location = status >= 300 && status < 400 ? headers.get('location') : null;

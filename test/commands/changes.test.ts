@@ -106,7 +106,9 @@ describe('users-service changes', () => {
 
   it('names the file that it cannot write its position to, for example on a full disk', async (t) => {
     const url = await listen(t, (_, response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 1\ndata: {}\n\n');
+      // As some proxies write it.
+      const headers = { 'content-type': 'Text/Event-Stream;charset=utf-8' };
+      response.writeHead(200, headers).write('id: 1\ndata: {}\n\n');
     });
     const state = await temporaryFile(t);
     const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
