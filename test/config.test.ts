@@ -28,7 +28,7 @@ function problems(argv: readonly string[], env: Environment = {}): readonly stri
     parseConfig(argv, env);
   } catch (error) {
     assert.ok(error instanceof UsageError);
-    return error.problems;
+    return error.message.split('\n');
   }
   return [];
 }

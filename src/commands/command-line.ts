@@ -91,10 +91,6 @@ export async function write(stream: Writable, text: string): Promise<void> {
 /** Wrong usage of a command. Its message has a line for each problem, and the exit code is 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
-
-  get problems(): readonly string[] {
-    return this.message.split('\n');
-  }
 }
 
 /** Whether the user gave an invalid value, such as a URL that the store rejected. */
@@ -118,12 +114,12 @@ export function withoutPasswords(text: string): string {
 export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined; cause = Error.isError(cause) ? cause.cause : undefined) {
-    const message = isFileError(cause)
-      ? `${cause.path}: ${getSystemErrorMessage(cause.errno)}`
-      : messageOf(cause);
-    // Many errors repeat the message of their cause.
+    const raw = messageOf(cause);
+    const message = isFileError(cause) ? `${cause.path}: ${getSystemErrorMessage(cause.errno)}` : raw;
     if (messages.includes(message)) break;
-    if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
+    // Many errors repeat the message of their cause.
+    const isRepeated = messages.some((earlier) => earlier.includes(message) || earlier.includes(raw));
+    if (!isRepeated) messages.push(message);
   }
   return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
 }

@@ -45,8 +45,11 @@ export async function run(context: CommandContext): Promise<number> {
     else if (has('--version', '-v')) stdout.write(`${packageVersion}\n`);
     else return (await command.run(context, readArguments(args, command))) ?? 0;
     return 0;
-  } catch (error) {
-    const problems = error instanceof UsageError ? error.problems : [describeError(error)];
+  } catch (caught) {
+    let error: unknown = caught;
+    // Report the original error, not the one from cleaning up.
+    while (error instanceof SuppressedError) error = error.suppressed;
+    const problems = error instanceof UsageError ? error.message.split('\n') : [describeError(error)];
     // On a terminal, the message replaces a progress bar.
     if (stderr.isTTY) stderr.write('\r\u001b[K');
     for (const problem of problems) stderr.write(`users-service: ${problem}\n`);

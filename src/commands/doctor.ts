@@ -59,7 +59,7 @@ async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
     return [...findings, ...examineCertificates(cert, tls), await examineKey(key)];
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    return error.problems.map((problem) => fail(problem, 'correct the option or the file'));
+    return error.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));
   }
 }
 

@@ -169,19 +169,16 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const file = input === undefined ? path : await spool(input, removing);
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
     const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
-    if (end === undefined && records === 0) {
+    if (end === undefined && records === 0)
       throw new Error('the file is empty: even the export of an empty store has an end record');
-    }
-    if (end === undefined && flags['partial'] === undefined) {
+    if (end === undefined && flags['partial'] === undefined)
       throw new Error(
         `the file has no end record after ${records} records: it is truncated or not a complete export; use --partial to import it anyway`,
       );
-    }
-    if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
+    if (end !== undefined && (end.records !== records || end.sha256 !== sha256))
       throw new Error(
         `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
-    }
     const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
 
     let added = 0;
@@ -213,11 +210,14 @@ async function spool(input: Readable, removing: AsyncDisposableStack): Promise<s
   const making = mkdtemp(join(tmpdir(), 'users-import-'));
   removing.defer(async () => {
     const folder = await making.catch(() => undefined);
-    if (folder !== undefined) await rm(folder, { recursive: true });
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
   const file = join(await making, 'records.ndjson');
   const copied = createWriteStream(file, { mode: 0o600 });
-  copied.on('error', (error) => Object.assign(error, { path: file }));
+  copied.on('error', (error: NodeJS.ErrnoException) => {
+    // `pipeline` ends it with the errors of the input too.
+    if (error.syscall !== 'read') Object.assign(error, { path: file });
+  });
   await pipeline(input, copied);
   return file;
 }

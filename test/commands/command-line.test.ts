@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import fs, { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -141,7 +142,8 @@ describe('an invalid command line', () => {
   }
 });
 
-describe('the text of an error', () => {
+describe('the text of an error', async () => {
+  const missing: Error = await stat('/nowhere').catch((error) => error);
   const rows: [name: string, error: unknown, expected: string][] = [
     ['is its message', new Error('broken'), 'broken'],
     [
@@ -158,6 +160,12 @@ describe('the text of an error', () => {
       'no: postgres://u:(hidden)@h/x?password=(hidden)',
     ],
     ['is a thrown value that is not an Error', 'text', 'text'],
+    ['has the path of a file before the reason', missing, '/nowhere: no such file or directory'],
+    [
+      'does not repeat the failure of a file',
+      new Error(`cannot copy: ${missing.message}`, { cause: missing }),
+      "cannot copy: ENOENT: no such file or directory, stat '/nowhere'",
+    ],
   ];
   for (const [name, error, expected] of rows) {
     it(name, () => assert.equal(describeError(error), expected));
@@ -175,6 +183,22 @@ describe('the text of an error', () => {
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: .*: connect ECONNREFUSED 127\.0\.0\.1:1\n$/);
     assert.doesNotMatch(stderr, /hunter2/);
+  });
+
+  it('of a failed command is the original one although cleaning up fails too', async (t) => {
+    const { rm } = fs;
+    t.mock.method(fs, 'rm', async (...given: Parameters<typeof rm>) => {
+      await rm(...given);
+      throw new Error('busy');
+    });
+    syncBuiltinESMExports();
+    t.after(() => {
+      t.mock.restoreAll();
+      syncBuiltinESMExports();
+    });
+    const args = ['import', '--database', 'sqlite:never-created.db'];
+    const { code, stderr } = await runCommand(args, { input: 'no JSON' });
+    assert.deepEqual([code, stderr], [1, 'users-service: line 1 is not JSON: "no JSON"\n']);
   });
 
   function chain(message: string, ...causes: string[]): Error {
@@ -292,7 +316,7 @@ describe('files and folders of options are checked before the database is create
       const context = { args: [], env: {}, nodeVersion, stdin, stdout, stderr, onSignal: ignore, onCrash: ignore, exit };
       for (const command of [serve, doctor]) {
         const given = readArguments(${JSON.stringify(args)}, command);
-        await command.run(context, given).catch(({ problems }) => stderr.write(problems.join()));
+        await command.run(context, given).catch(({ message }) => stderr.write(message));
       }`;
     const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', source]);
     const problem = `--public must be a folder that can be read, not "${site}" (EACCES)`;

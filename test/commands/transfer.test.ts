@@ -268,6 +268,13 @@ describe('export and import', () => {
     assert.match(stderr, /^users-service: \S+missing\/users-import-\S+: no such file or directory\n$/);
   });
 
+  it('do not blame the temporary copy for an input that cannot be read', async (t) => {
+    const args = ['import', await temporaryFolder(t), '--database', await newStore(t)];
+    const { code, stderr } = await runCommand(args);
+    assert.equal(code, 1);
+    assert.equal(stderr, 'users-service: EISDIR: illegal operation on a directory, read\n');
+  });
+
   it('print which temporary copy of the input cannot be written, for example on a full disk', async (t) => {
     const args = [process.execPath, main, 'import', '--database', await newStore(t)];
     const { code, stderr } = await runTool('sh', ['-c', 'ulimit -f 0; echo | "$0" "$@"', ...args]);

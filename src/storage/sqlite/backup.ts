@@ -44,8 +44,8 @@ export async function backupSqlite(
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
   } finally {
-    // On a full disk, SQLite leaves the journal.
-    for (const file of [part, `${part}-journal`]) await rm(file, { force: true });
+    // On a full disk, SQLite leaves the journal. Report the original error, not the one from cleaning up.
+    for (const file of [part, `${part}-journal`]) await rm(file, { force: true }).catch(() => undefined);
   }
 }
 
