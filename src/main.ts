@@ -6,12 +6,11 @@ import './require-node.cjs';
 const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
 // machine could put code for us to run into the shared folder of temporary files. Node.js would create a missing
-// one, and where no folder can be created, as in /proc, it would never stop trying.
+// one, or try for ever if that is impossible, as for /proc/home.
 if (home && (await import('node:fs')).existsSync(home)) {
   (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
 }
-// Once a garbage collection finds none of the objects that `process.nextTick` queues, V8 runs it slowly for good. So
-// one of them is kept.
+// If a garbage collection finds no object of `process.nextTick`, V8 slows `nextTick` down for good. So keep one.
 const { executionAsyncResource } = await import('node:async_hooks');
 const kept: object[] = [];
 process.nextTick(() => kept.push(executionAsyncResource()));

@@ -1,4 +1,4 @@
-// `npm start` loads this file before main.ts, which imports it too: an older Node.js cannot read TypeScript.
+// Runs first: `npm start` loads it before main.ts, which an older Node.js cannot read; `main.js` imports it.
 const { name, engines } = require('../package.json');
 
 const oldestNode = Number(engines.node.slice('>='.length));

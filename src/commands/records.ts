@@ -84,7 +84,7 @@ export interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 
-/** Reads all batches, shows the progress, and passes each to `take`. Calls `finish` before it shows the work as complete. */
+/** Reads all batches, shows the progress, and passes each to `take`. Shows the work as complete after `finish`. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
