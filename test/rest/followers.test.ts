@@ -250,7 +250,7 @@ describe('GET /changes as a stream', () => {
     await t.waitFor(() => assert.ok(events.some(isEnd)));
     const end = events.find(isEnd);
     assert.deepEqual(end?.type === 'request' && [end.status, end.route], [200, '/changes']);
-    assert.equal(await read('followers'), 0);
+    await t.waitFor(async () => assert.equal(await read('followers'), 0));
     const changes = { route: '/changes' };
     assert.equal(await read('requests_total', { ...changes, status: '200' }), 1);
     assert.equal(await read('request_duration_seconds_count', changes), 0);
