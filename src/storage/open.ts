@@ -78,7 +78,7 @@ export const storeSchemes: readonly StoreScheme[] = [
       const parsed = URL.parse(firstHost.replace('@/', '@host/'));
       const rest = parsed && `${parsed.pathname}${parsed.search.split('=', 1)}${parsed.hash}`;
       return rest === null || rest.includes('@')
-        ? 'a URL with a port up to 65535, and with @, /, ? and # in its password as %40, %2F, %3F and %23'
+        ? 'a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23'
         : undefined;
     },
     isShared: true,

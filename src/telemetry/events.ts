@@ -38,8 +38,8 @@ export interface RequestEvent {
   /** The path without the query, which may contain names of users. */
   readonly path: string;
   /**
-   * The HTTP status, that of the error when the reply failed after its head, 499 when the client closed the connection
-   * first; for gRPC the status code.
+   * The HTTP status, that of the error when the reply failed after its head, 499 when the connection closed before the
+   * end of the response; for gRPC the status code.
    */
   readonly status: number;
   readonly durationMs: number;

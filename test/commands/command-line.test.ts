@@ -119,11 +119,11 @@ describe('an invalid command line', () => {
     ],
     ...['123#s3cret', '#s3cret', '12?s3cret'].map((password): [argv: string[], problem: string] => [
       ['export', '--database', `postgres://bob:${password}@db/app`],
-      '--database must be a URL with a port up to 65535, and with @, /, ? and # in its password as %40, %2F, %3F and %23, not "postgres://bob:(hidden)@db/app"',
+      '--database must be a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23, not "postgres://bob:(hidden)@db/app"',
     ]),
     [
       ['--database', 'postgres://h:65536/d'],
-      '--database must be a URL with a port up to 65535, and with @, /, ? and # in its password as %40, %2F, %3F and %23, not "postgres://h:65536/d"',
+      '--database must be a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23, not "postgres://h:65536/d"',
     ],
     [
       ['export', '--database', 'postgres://h/d?port=65536'],
