@@ -46,7 +46,7 @@ const failing = (error: unknown): Choice =>
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
-// As in nginx, the status in logs and metrics for a client that disconnected before its response.
+// As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
 // A name and password in an absolute target, which is rejected but must not be in the log.
 const userInfo = /^(\w+:\/\/).*@/;
