@@ -247,6 +247,8 @@ describe('a running service returns every response of the OpenAPI document as do
     });
     const late = casesFor(408).map(({ method, path }) => ({ method, path, endless: true, status: 408 }));
     await Promise.all(late.map((request) => recorder.record(port, request)));
+    const headers = ['Content-Length: 100'];
+    await recorder.record(port, { method: 'POST', path: '/users', headers, body: '{', status: 408 });
   });
 
   it('401 without a key', async (t) => {
@@ -293,7 +295,7 @@ describe('a running service returns every response of the OpenAPI document as do
     const holder = await Wire.open(t, port);
     holder.write(head('GET /users/1'));
     await gate.entered;
-    for (const path of ['/health', '/metrics']) {
+    for (const path of ['/health', '/health/ready', '/metrics', ...filePaths]) {
       await recorder.record(port, { method: 'GET', path, status: 503 });
     }
   });
