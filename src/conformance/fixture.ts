@@ -132,6 +132,9 @@ export async function walkUsers(repository: Repository, text: string): Promise<U
   return walk(query.start, (start) => repository.users.list({ ...query, start }));
 }
 
+/** More rows than any list of the tests has. Without a limit, a next page that leads back would never end. */
+export const maxWalked = 10_000;
+
 /** Reads all pages, each after the last row of the previous page. */
 export async function walk<T>(
   first: PageStart,
@@ -143,6 +146,7 @@ export async function walk<T>(
     page = await fetchPage({ after: page.next });
     assert.notEqual(page.items.length, 0, 'a next page is empty, although no row was deleted');
     items.push(...page.items);
+    assert(items.length <= maxWalked, 'a next page leads back');
   }
   return items;
 }

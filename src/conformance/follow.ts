@@ -22,6 +22,7 @@ export async function readAll(feed: ChangeFeed, query: Partial<ChangeQuery> = {}
     assert(next >= after, `next is ${next}, after ${after}`);
     read.push(...changes);
     if (!more) return read;
+    assert(changes.length > 0 || next > after, `there are more changes, but next is still ${next}`);
     after = next;
   }
 }

@@ -4,7 +4,7 @@ import { formatSort, type Position, type Sort } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
 import type { User, UserField } from '../domain/user.ts';
-import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
+import { addUsers, type Fixture, maxWalked, userQuery, walkUsers } from './fixture.ts';
 import { Random } from './random.ts';
 
 export const userSorts = [
@@ -166,6 +166,7 @@ async function walkAmongChanges(repository: Repository, random: Random, run: str
   for (let start = query.start; ; ) {
     const { items, next } = await repository.users.list({ ...query, start });
     seen.push(...items);
+    assert(seen.length <= maxWalked, `a next page leads back: ${run}, ${text}`);
     if (next === undefined) break;
     start = { after: next };
     const id = all[random.below(all.length)]?.id ?? 1;

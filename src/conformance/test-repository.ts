@@ -25,6 +25,7 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
   const untested = [
     traits.feed ? [] : 'the feed of changes, which it lacks',
     traits.reopen === undefined ? 'restarts, which lose its data' : [],
+    traits.countKeys === undefined ? 'the deletion of expired keys' : [],
   ].flat();
   const note = untested.length > 0 ? ` (not tested: ${untested.join('; ')})` : '';
   describe(`${name}, as a repository${note}`, () => {
