@@ -51,7 +51,6 @@ export function testIdempotency(fixture: Fixture): void {
     it('replays the original record, even after it was changed or deleted', async (t) => {
       const repository = await fixture.open(t);
       const first = await repository.users.create({ name: 'Ada' }, keyed('user'));
-      const post = await repository.posts(1).create({ title: 'title', body: '' }, keyed('post'));
       await repository.users.update(1, { name: 'Eve' });
       assert.deepEqual(await repository.users.create({ name: 'Ada' }, keyed('user')), {
         ...first,
@@ -62,8 +61,6 @@ export function testIdempotency(fixture: Fixture): void {
         ...first,
         replayed: true,
       });
-      const again = await repository.posts(1).create({ title: 'title', body: '' }, keyed('post'));
-      assert.deepEqual(again, { value: post?.value, replayed: true });
     });
 
     it('rejects a key that was used for another request', async (t) => {

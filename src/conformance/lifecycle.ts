@@ -75,6 +75,16 @@ export function testLifecycle(fixture: Fixture): void {
         const { signal } = new AbortController();
         assert.deepEqual(await call(repository, { signal }), await call(repository));
       });
+
+      it(`${name} has its result or fails as cancelled if its signal aborts while it runs`, async () => {
+        const repository = await withAda();
+        const controller = new AbortController();
+        const running = call(repository, { signal: controller.signal });
+        controller.abort();
+        const [ended] = await Promise.allSettled([running]);
+        if (ended.status === 'fulfilled') assert.deepEqual(ended.value, await call(repository));
+        else await rejects(running, 'cancelled');
+      });
     }
 
     it('may be closed several times', async (t) => {

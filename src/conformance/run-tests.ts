@@ -32,7 +32,7 @@ export async function* runTests(declare: () => void, concurrency = 1): AsyncGene
     if (data.nesting === 0) return;
     if (data.details.type === 'suite') continue;
     const { error } = type === 'test:fail' ? data.details : {};
-    const subject = groups.slice(0, data.nesting).at(-1) ?? '';
+    const subject = groups[data.nesting - 1] ?? '';
     yield { subject, name: data.name, ...(error && { error: error.cause ?? error }) };
   }
 }

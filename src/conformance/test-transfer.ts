@@ -5,7 +5,7 @@ import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import { addUsers, fullUsers, keyed, rejects } from './fixture.ts';
 import { feedOf, follow } from './follow.ts';
-import { nestedKinds } from './nested-kinds.ts';
+import { nestedKinds, rowOf } from './nested-kinds.ts';
 import { testNestedTransfer, users } from './nested-transfer.ts';
 
 const emptySummary = byKind(() => ({ count: 0, lastId: 0 }));
@@ -107,15 +107,21 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await store.importRows('users', users);
       await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
       await rejects(feed.read({ after: before, limit: 1 }), 'gone');
+      for (const nested of nestedKinds) {
+        const between = await feed.position();
+        await store.importRows(nested.kind, [rowOf(nested, [3, 1])]);
+        await rejects(feed.read({ after: between, limit: 1 }), 'gone');
+      }
       const after = await feed.position();
       assert.equal(await store.importRows('users', users), 0);
       await store.importRows('users', []);
+      await store.continueIds(byKind(() => 0));
       await store.users.update(3, { name: 'Eve' });
       const [change] = await follow(feed, ({ length }) => length === 1, { after });
       assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
     });
 
-    it('has no position of the store from which records or only the last ids were copied, if it has a feed', async (t) => {
+    it('rejects positions of the store that it was copied from, even if only ids were copied, if it has a feed', async (t) => {
       const [from, full, empty] = [await open(t), await open(t), await open(t)];
       if (from.changes === undefined) return t.skip('the store has no feed of changes');
       await addUsers(from, 'a', 'b', 'c');

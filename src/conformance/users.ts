@@ -25,13 +25,10 @@ export function testUsers(fixture: Fixture): void {
   describe('users', () => {
     it('assigns ascending ids from 1', async (t) => {
       const repository = await fixture.open(t);
-      const ids = (await addUsers(repository, 'a', 'b', 'c')).map((user) => user.id);
-      assert.equal(ids[0], 1);
       assert.deepEqual(
-        ids,
-        ids.toSorted((a, b) => a - b),
+        (await addUsers(repository, 'a', 'b', 'c')).map((user) => user.id),
+        [1, 2, 3],
       );
-      assert.equal(new Set(ids).size, 3);
     });
 
     it('creates a user with all fields and version 1, not replayed', async (t) => {
@@ -69,8 +66,8 @@ export function testUsers(fixture: Fixture): void {
       const repository = await fixture.open(t);
       const draft = { name: 'Ada', role: 'admin' };
       const creating = repository.users.create(draft);
-      const { value } = await creating;
       draft.name = 'changed';
+      const { value } = await creating;
       Reflect.set(value, 'name', 'changed');
       const read = await repository.users.get(1);
       assert.equal(read?.name, 'Ada');
