@@ -20,11 +20,8 @@ export interface Target {
   readonly signal: AbortSignal;
 }
 
-/**
- * Sends requests without a pause until the signal, and resolves to the result, or `undefined` if not
- * installed.
- */
-export type Client = (target: Target) => Promise<Tally | undefined>;
+/** Sends requests without a pause until the signal, and resolves to the result. */
+export type Client = (target: Target) => Promise<Tally>;
 
 /** The duration of one run of an external program, in seconds. */
 const runSeconds = 3;
@@ -107,13 +104,18 @@ function program(
     const tally = newTally(name);
     while (!target.signal.aborted) {
       const text = await run(name.split(',')[0] ?? name, args(target));
-      if (text === undefined) return undefined;
+      if (text === undefined) {
+        fail(tally, 'not installed');
+        return tally;
+      }
       read(text, tally);
     }
+    if (tally.requests === 0) fail(tally, 'no requests');
     return tally;
   };
 }
 
+/** Resolves to the output of a program, or `undefined` if it is not installed. */
 async function run(command: string, args: readonly string[]): Promise<string | undefined> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const { promise, resolve } = Promise.withResolvers<boolean>();

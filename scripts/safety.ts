@@ -16,7 +16,7 @@ import { missingHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
 import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
 import { missingPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
-import { readArguments } from './harness/arguments.ts';
+import { endWith, readArguments } from './harness/arguments.ts';
 import { Balancer } from './harness/balancer.ts';
 import { KillableServer } from './harness/server.ts';
 
@@ -28,6 +28,8 @@ const values = readArguments({
   haproxy: false,
 });
 const { clients } = values;
+if (clients < 1 || clients > 199) endWith('--clients must be from 1 to 199');
+if (values.processes < 2) endWith('--processes must be at least 2');
 const json = { 'content-type': 'application/json' };
 
 async function send(method: string, url: string, body: unknown, headers = {}): Promise<Response> {
