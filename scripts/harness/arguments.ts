@@ -12,8 +12,8 @@ type Widened<T> = T extends number
 
 /**
  * Parses the arguments of this script. Each option has the type of its default: a number, a text, a switch, or a list
- * of numbers with commas. `--help` prints `help`, by default the comment at the start of the script. For an argument that it does not
- * know or accept, the script prints one line and exits with 2.
+ * of numbers with commas. `--help` prints `help`, by default the comment at the start of the script. An unknown or
+ * invalid argument prints one line and exits with 2.
  */
 export function readArguments<T extends Readonly<Record<string, Value>>>(
   defaults: T,
