@@ -40,7 +40,13 @@ async function outcomeOf(test: string, timeout: number, change?: [path: string, 
   const flags = change ? ['--test-reporter=tap'] : ['--experimental-test-coverage', '--test-reporter=lcov'];
   const child = spawn('node', [...flags, test], { cwd, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
   // The whole group, because a mutant can also keep a process that the test started from ending.
-  const timer = setTimeout(() => process.kill(-Number(child.pid), 'SIGKILL'), timeout);
+  const timer = setTimeout(() => {
+    try {
+      process.kill(-Number(child.pid), 'SIGKILL');
+    } catch {
+      // All of them have ended.
+    }
+  }, timeout);
   const [stdout, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
   clearTimeout(timer);
   const lines: Record<string, string[]> = {};

@@ -16,7 +16,9 @@ import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const { rounds } = readArguments({ rounds: 20 });
+await using cleanups = new AsyncDisposableStack();
 const folder = await mkdtemp(join(tmpdir(), 'restart-'));
+cleanups.defer(() => rm(folder, { recursive: true }));
 const database = ['--database', `sqlite:${join(folder, 'users.db')}`];
 
 const keptHttp: readonly Client[] = [
@@ -38,6 +40,7 @@ async function start(args: readonly string[]): Promise<Running> {
   const child = spawn(process.execPath, [main, ...database, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  endLater(child);
   const lines = createInterface({ input: child.stdout });
   lines.on('line', (line) => {
     // Ignore request events, which are most of the events.
@@ -48,6 +51,16 @@ async function start(args: readonly string[]): Promise<Running> {
   const next = async (event: string) => (await once(lines, `event ${event}`))[0];
   const { http, grpc } = await next('listening');
   return { child, http, grpc, next };
+}
+
+/** Ends a process at the latest when the script ends, also after an error. */
+function endLater(child: ChildProcess): Promise<unknown> {
+  const exited = once(child, 'exit');
+  cleanups.defer(async () => {
+    child.kill('SIGTERM');
+    await exited;
+  });
+  return exited;
 }
 
 async function end({ child }: Running): Promise<void> {
@@ -79,7 +92,6 @@ async function underLoad(
   console.log(`\n${title}: ${rounds} in ${seconds.toFixed(0)} s`);
   let failed = 0;
   for (const tally of await Promise.all(tallies)) {
-    if (tally === undefined) continue;
     console.log(describe(tally));
     for (const count of tally.failures.values()) failed += count;
   }
@@ -214,7 +226,7 @@ async function handOvers(
   const file = join(folder, `${command}.conf`);
   await writeFile(file, config({ http, grpc, copies }));
   const balancer = spawn(command, args(file), { stdio: 'inherit' });
-  const gone = Promise.race([once(balancer, 'exit'), once(balancer, 'error')]).catch(() => undefined);
+  const exited = endLater(balancer);
   const target = { http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
   const isUp = () =>
     fetch(`${target.http}/users/1`).then(
@@ -234,7 +246,7 @@ async function handOvers(
     }
   });
   balancer.kill('SIGTERM');
-  await gone;
+  await exited;
   await Promise.all(running.map(end));
   return failed;
 }
@@ -246,5 +258,4 @@ let failed = await rolling();
 failed += await handOvers(haproxy, [...keptHttp, grpcJs]);
 failed += await handOvers(nginx, keptHttp);
 console.log(`\n${failed} requests failed`);
-await rm(folder, { recursive: true });
 process.exitCode = failed === 0 ? 0 : 1;

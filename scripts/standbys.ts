@@ -4,7 +4,6 @@
 //
 // stale: reads without a write that was acknowledged before they started. lost: acknowledged writes that are
 // missing at the end. Then it compares reads with and without standbys: the cost of a read for the primary.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
@@ -16,7 +15,9 @@ const turns = 6;
 const turnMs = 2_000;
 const slowMs = 50;
 
+await using cleanups = new AsyncDisposableStack();
 const postgres = await startPostgres({ max_connections: '200' });
+cleanups.defer(() => postgres.close());
 const primary = postgres.server;
 const standbys = [await postgres.createStandby(), await postgres.createStandby()];
 const database = await postgres.createDatabase();
@@ -28,7 +29,10 @@ const withStandbys = ['--database', database, '--read-database', readDatabase];
 const servers = [withStandbys, withStandbys, withStandbys, ['--database', database]].map(
   (args) => new KillableServer(args),
 );
-for (const server of servers) await server.start();
+for (const server of servers) {
+  cleanups.defer(() => server.kill('SIGTERM'));
+  await server.start();
+}
 const [urls, [plainUrl = '']] = [
   servers.slice(0, 3).map(({ url }) => url),
   servers.slice(3).map(({ url }) => url),
@@ -158,7 +162,4 @@ for (let i = 0; i < turns; i += 1) {
 console.log(
   `processor time of the primary per read, with / without: median ${percentile(ratios, 0.5)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`,
 );
-for (const server of servers) await server.kill('SIGTERM');
-await sleep(0);
-await postgres.close();
 if (stale.length + lost > 0) process.exitCode = 1;

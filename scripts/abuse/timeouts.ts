@@ -51,10 +51,12 @@ async function dripTo(port: number, { what, opening, drip, limit }: Drip): Promi
   const startedAt = performance.now();
   socket.write(opening);
   const timer = setInterval(() => socket.writable && socket.write(drip), 1_000);
-  const [data]: Buffer[] = await once(socket, 'data');
+  const { promise, resolve } = Promise.withResolvers<string>();
+  socket.once('data', (data) => resolve(data.toString())).once('close', () => resolve(''));
+  const response = await promise;
   const seconds = (performance.now() - startedAt) / 1000;
   clearInterval(timer);
   socket.destroy();
-  const [status] = /\d{3}/.exec(data?.toString() ?? '') ?? ['nothing'];
+  const [status] = /\d{3}/.exec(response) ?? ['nothing'];
   return `${what}: ${status} after ${seconds.toFixed(1)} s (limit ${limit})`;
 }

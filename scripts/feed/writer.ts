@@ -21,13 +21,12 @@ interface User extends Record {
 
 /**
  * Writes users and posts that no other writer changes, one in each `intervalMs`, until it is stopped. It
- * never uses a record again whose write had no response.
+ * never uses a record again whose write had no response. Rejects after an unexpected response.
  */
 export async function write(
   url: string,
   deliveries: Deliveries,
   isOver: () => boolean,
-  violations: Set<string>,
   intervalMs: number,
 ): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -35,14 +34,11 @@ export async function write(
 
   const send = async (method: string, path: string, body?: object, key?: string) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
-    try {
-      const reply = await exchange(agent, url + path, method, text, key);
-      if (![200, 201, 204, 409, 503].includes(reply.status))
-        violations.add(`${method}: status ${reply.status}`);
-      if (reply.status < 300) return reply;
-    } catch {
-      // The process was killed.
-    }
+    // It fails if the process was killed.
+    const reply = await exchange(agent, url + path, method, text, key).catch(() => undefined);
+    if (reply !== undefined && ![200, 201, 204, 409, 503].includes(reply.status))
+      throw new Error(`${method} ${path} returned ${reply.status}: ${reply.text}`);
+    if (reply !== undefined && reply.status < 300) return reply;
     await sleep(retryMs);
     return undefined;
   };

@@ -10,7 +10,11 @@ export class Balancer {
 
   constructor(ports: () => readonly number[]) {
     this.#ports = ports;
-    this.#server = createServer((client) => this.#take(client));
+    this.#server = createServer((client) => {
+      // It may close its connection before a server accepts it.
+      client.on('error', () => undefined);
+      this.#take(client);
+    });
   }
 
   async listen(): Promise<string> {

@@ -53,14 +53,15 @@ export async function startServer(
       ({ ok }) => ok,
       () => false,
     );
+  const isAlive = () => child.exitCode === null && child.signalCode === null;
   while (!(await health())) {
-    if (child.exitCode !== null) throw new Error(`the service exited with ${child.exitCode}`);
+    if (!isAlive()) throw new Error(`the service exited with ${child.exitCode ?? child.signalCode}`);
     await sleep(50);
   }
   return {
     port,
     pid: child.pid ?? 0,
-    isAlive: () => child.exitCode === null && child.signalCode === null,
+    isAlive,
     async end(signal = 'SIGTERM') {
       child.kill(signal);
       await exited;
@@ -76,8 +77,8 @@ export async function offer(job: LoadJob): Promise<LoadReport> {
   return JSON.parse(stdout);
 }
 
-// If allowed, the load runs before other programs. It always runs, so with the class FIFO the kernel would stop it for a
-// part of each second.
+// Gives the load a high priority, if allowed. Not FIFO: the load never sleeps, so the kernel would stop it for a part of
+// each second.
 const early = spawnSync('nice', ['-n', '-20', 'true']).status === 0 ? ['nice', '-n', '-20'] : [];
 
 // If allowed, use the scheduling class FIFO, which has priority over ordinary programs.

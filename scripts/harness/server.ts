@@ -29,8 +29,8 @@ export class KillableServer {
     this.#child = child;
     const listening = Promise.withResolvers<string>();
     createInterface({ input: child.stdout }).on('line', (line) => {
-      const event: Record<string, unknown> = JSON.parse(line);
-      if (event['event'] === 'listening') listening.resolve(String(event['http']));
+      // Other lines are ignored: after a kill, the last one may be incomplete.
+      if (line.includes('"event":"listening"')) listening.resolve(JSON.parse(line).http);
     });
     child.once('exit', (code) => listening.reject(new Error(`the service exited with ${code}`)));
     this.#port = Number(new URL(await listening.promise).port);
