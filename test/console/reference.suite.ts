@@ -34,37 +34,88 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
   };
   const article = (page: Page, name: string) => page.getByRole('article', { name, exact: true });
 
-  test('shows and links every operation of the description under the name of its task', async (t) => {
+  test('the page of the API has all operations, and helps to find one', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http);
-    const titles = operations.map(({ summary }) => summary).toSorted();
-    assert.deepEqual((await page.locator('article h3').allTextContents()).toSorted(), titles);
-    const routes = await page.locator('article .route').allTextContents();
-    assert.deepEqual(routes.toSorted(), operations.map(({ route }) => route).toSorted());
-    const links = page.getByRole('navigation', { name: 'Contents' }).getByRole('link');
-    const others = ['Overview', 'Generate a client'];
-    assert.deepEqual(
-      (await links.locator('span:last-child').allTextContents()).toSorted(),
-      [...titles, ...others].toSorted(),
-    );
-  });
 
-  test('an operation has its parameters, folded schemas, statuses and examples', async (t) => {
-    const { http } = await startService(t);
-    const page = await openReference(t, http);
-    const list = article(page, 'List users');
-    await list.getByText('query · integer, 1 to 100, default 20').waitFor();
-    await list.getByText(`curl -i ${http}/users`, { exact: true }).waitFor();
-    await list.getByRole('heading', { name: 'Response 200' }).waitFor();
-    // The description has no example of this list, only one of its items.
-    const posts = article(page, "List a user's posts");
-    await posts.locator('.samples').getByText('[ { "id": 1, "userId": 1, "title": "Notes",').waitFor();
-    const create = article(page, 'Create a user');
-    assert.equal(await create.locator('dt', { hasText: 'role' }).first().isVisible(), false);
-    await create.getByText('Request body name, role').click();
-    await create.getByText('required · string, 1 to 200 characters').first().waitFor();
-    await create.getByText(/^Errors .*415/).click();
-    await create.getByText('"error":').first().waitFor();
+    await t.test(
+      'shows and links every operation of the description under the name of its task',
+      async () => {
+        const titles = operations.map(({ summary }) => summary).toSorted();
+        assert.deepEqual((await page.locator('article h3').allTextContents()).toSorted(), titles);
+        const routes = await page.locator('article .route').allTextContents();
+        assert.deepEqual(routes.toSorted(), operations.map(({ route }) => route).toSorted());
+        const links = page.getByRole('navigation', { name: 'Contents' }).getByRole('link');
+        const others = ['Overview', 'Generate a client'];
+        assert.deepEqual(
+          (await links.locator('span:last-child').allTextContents()).toSorted(),
+          [...titles, ...others].toSorted(),
+        );
+      },
+    );
+
+    await t.test('the page links to the gRPC contract, which the service serves', async () => {
+      const href = await page.getByRole('link', { name: 'users.proto' }).first().getAttribute('href');
+      const served = await fetch(new URL(href ?? '', `${http}/api.html`));
+      const contract = await readFile(new URL('../../proto/users.proto', import.meta.url), 'utf8');
+      assert.equal(await served.text(), contract);
+    });
+
+    await t.test('the contents mark the operation in view', async () => {
+      const active = page.locator('#contents a[aria-current]');
+      assert.equal(await active.textContent(), 'Overview');
+      await article(page, 'Delete a user').evaluate((element) => element.scrollIntoView());
+      await active.filter({ hasText: 'Delete a user' }).waitFor();
+      assert.equal(await active.count(), 1);
+    });
+
+    await t.test('an operation has its parameters, folded schemas, statuses and examples', async () => {
+      const list = article(page, 'List users');
+      await list.getByText('query · integer, 1 to 100, default 20').waitFor();
+      await list.getByText(`curl -i ${http}/users`, { exact: true }).waitFor();
+      await list.getByRole('heading', { name: 'Response 200' }).waitFor();
+      // The description has no example of this list, only one of its items.
+      const posts = article(page, "List a user's posts");
+      await posts.locator('.samples').getByText('[ { "id": 1, "userId": 1, "title": "Notes",').waitFor();
+      const create = article(page, 'Create a user');
+      assert.equal(await create.locator('dt', { hasText: 'role' }).first().isVisible(), false);
+      await create.getByText('Request body name, role').click();
+      await create.getByText('required · string, 1 to 200 characters').first().waitFor();
+      await create.getByText(/^Errors .*415/).click();
+      await create.getByText('"error":').first().waitFor();
+    });
+
+    await t.test('a filter shows only matching operations on the page and in the contents', async () => {
+      await page.keyboard.press('/');
+      await page.keyboard.type('idempotency key');
+      await page.getByText(`2 of ${operations.length} operations`).waitFor();
+      assert.deepEqual(await page.locator('article:visible h3').allTextContents(), [
+        'Create a user',
+        'Create a post',
+      ]);
+      const links = page.locator('#contents .method + span:visible');
+      assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
+      await page.getByRole('searchbox').fill('absent-word');
+      await page.getByText(`0 of ${operations.length} operations`).waitFor();
+      await page.getByRole('searchbox').fill('');
+      await article(page, 'List users').waitFor();
+    });
+
+    await t.test(
+      'the chosen language of the examples is remembered, and marked also with forced colours',
+      async () => {
+        await article(page, 'List users').getByRole('button', { name: 'Python' }).click();
+        await article(page, 'Create a user').getByText('import requests').waitFor();
+        await page.reload();
+        await article(page, 'Create a user').getByText('import requests').waitFor();
+        await page.emulateMedia({ forcedColors: 'active' });
+        const outline = (isPressed: boolean) =>
+          page.evaluate(
+            `getComputedStyle(document.querySelector('.languages [aria-pressed="${isPressed}"]')).outlineStyle`,
+          );
+        assert.deepEqual([await outline(true), await outline(false)], ['solid', 'none']);
+      },
+    );
   });
 
   test('a fragment scrolls to its operation', async (t) => {
@@ -75,34 +126,6 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       .locator('#createPost h3')
       .evaluate((element) => element.getBoundingClientRect().top);
     assert.ok(top >= 0 && top < 300, `the heading is at ${top}`);
-  });
-
-  test('the contents mark the operation in view', async (t) => {
-    const { http } = await startService(t);
-    const page = await openReference(t, http);
-    const active = page.locator('#contents a[aria-current]');
-    assert.equal(await active.textContent(), 'Overview');
-    await article(page, 'Delete a user').evaluate((element) => element.scrollIntoView());
-    await active.filter({ hasText: 'Delete a user' }).waitFor();
-    assert.equal(await active.count(), 1);
-  });
-
-  test('a filter shows only matching operations on the page and in the contents', async (t) => {
-    const { http } = await startService(t);
-    const page = await openReference(t, http);
-    await page.keyboard.press('/');
-    await page.keyboard.type('idempotency key');
-    await page.getByText(`2 of ${operations.length} operations`).waitFor();
-    assert.deepEqual(await page.locator('article:visible h3').allTextContents(), [
-      'Create a user',
-      'Create a post',
-    ]);
-    const links = page.locator('#contents .method + span:visible');
-    assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
-    await page.getByRole('searchbox').fill('absent-word');
-    await page.getByText(`0 of ${operations.length} operations`).waitFor();
-    await page.getByRole('searchbox').fill('');
-    await article(page, 'List users').waitFor();
   });
 
   test('on a phone, operations are folded until a link in the contents opens one', async (t) => {
@@ -118,21 +141,6 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await article(page, 'Update a user').getByText('Request body').waitFor();
     await page.getByText('Contents: Update a user').waitFor();
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
-  });
-
-  test('the chosen language of the examples is remembered, and marked also with forced colours', async (t) => {
-    const { http } = await startService(t);
-    const page = await openReference(t, http);
-    await article(page, 'List users').getByRole('button', { name: 'Python' }).click();
-    await article(page, 'Create a user').getByText('import requests').waitFor();
-    await page.reload();
-    await article(page, 'Create a user').getByText('import requests').waitFor();
-    await page.emulateMedia({ forcedColors: 'active' });
-    const outline = (isPressed: boolean) =>
-      page.evaluate(
-        `getComputedStyle(document.querySelector('.languages [aria-pressed="${isPressed}"]')).outlineStyle`,
-      );
-    assert.deepEqual([await outline(true), await outline(false)], ['solid', 'none']);
   });
 
   test('"Try it" asks for a key once, sends the request and shows the response', async (t) => {
@@ -176,52 +184,34 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await remove.locator('button[type="submit"][aria-disabled="false"]:focus').waitFor();
   });
 
-  test('the page links to the gRPC contract, which the service serves', async (t) => {
+  test('a description that is absent, fails or is not one shows an error, and can be requested again', async (t) => {
     const { http } = await startService(t);
-    const page = await openReference(t, http);
-    const href = await page.getByRole('link', { name: 'users.proto' }).first().getAttribute('href');
-    const served = await fetch(new URL(href ?? '', `${http}/api.html`));
-    const contract = await readFile(new URL('../../proto/users.proto', import.meta.url), 'utf8');
-    assert.equal(await served.text(), contract);
-  });
-
-  for (const [name, status, body, message] of [
-    ['is absent', 404, '{"error":"no such resource"}', 'This service has no /openapi.json'],
-    ['fails', 500, '{"error":"internal error"}', 'The service responded with 500 to /openapi.json'],
-    ['is not JSON', 200, '<html>', '/openapi.json is not JSON'],
-    ['is another JSON value', 200, '[1,2]', '/openapi.json is not an OpenAPI description'],
-  ] as const) {
-    test(`shows an error when the description ${name}`, async (t) => {
-      const { http } = await startService(t);
-      const page = await open(t, 'about:blank');
+    const page = await open(t, 'about:blank');
+    for (const [status, body, message] of [
+      [404, '{"error":"no such resource"}', 'This service has no /openapi.json'],
+      [500, '{"error":"internal error"}', 'The service responded with 500 to /openapi.json'],
+      [200, '<html>', '/openapi.json is not JSON'],
+      [200, '[1,2]', '/openapi.json is not an OpenAPI description'],
+    ] as const) {
       await openWith(page, http, status, body);
       await page.getByRole('alert').filter({ hasText: message }).waitFor();
-      await page.unroute('**/openapi.json');
-      await page.getByRole('button', { name: 'Try again' }).click();
-      await page.locator('article').first().waitFor();
-    });
-  }
+    }
+    await page.unroute('**/openapi.json');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.locator('article').first().waitFor();
+  });
 
-  for (const [name, paths] of [
-    [
-      'circular references',
+  test('a description with circular references, values of the wrong type or markup is shown', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank');
+    for (const paths of [
       { '/a': { $ref: '#/paths/~1a' }, '/b': { get: { requestBody: { $ref: '#/x' } } } },
-    ],
-    [
-      'values of the wrong type',
       { '/b': { get: { tags: 5, parameters: {}, responses: [null], summary: {} } }, '/c': 7 },
-    ],
-    [
-      'markup',
       { '/b': { get: { summary: '', description: '<b>b</b> `<i>` <img src=x onerror=alert(1)>' } } },
-    ],
-  ] as const) {
-    test(`shows a description with ${name}`, async (t) => {
-      const { http } = await startService(t);
-      const page = await open(t, 'about:blank');
+    ]) {
       await openWith(page, http, 200, JSON.stringify({ openapi: '3.1.1', paths }));
       await page.getByRole('article', { name: 'GET /b' }).waitFor();
       assert.equal(await page.locator('main img, main b, main i').count(), 0);
-    });
-  }
+    }
+  });
 });
