@@ -49,14 +49,17 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await tabTo(page, '#edit-delete');
     await page.keyboard.press('Enter');
     await focused(page, '#delete-dialog [data-close]');
+    await page.locator('#delete-dialog', { hasText: 'Typed by hand' }).waitFor();
     await page.keyboard.press('Escape');
     await focused(page, '#edit-delete');
+    assert.equal((await send(http, 'GET /users/2')).status, 200);
     await page.keyboard.press('Enter');
     await tabTo(page, '#delete-dialog [type="submit"]');
     await page.keyboard.press('Enter');
     await announced(page, 'Deleted Typed by hand');
     // The row of the user no longer exists.
     await focused(page, '#users-heading');
+    assert.equal((await send(http, 'GET /users/2')).status, 404);
   });
 
   test('the skip link leads to the open user if it replaces the list in a narrow window', async (t) => {
