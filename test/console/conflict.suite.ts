@@ -165,9 +165,10 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('a user and a post that conflict at the same time are asked about one after the other', async (t) => {
-    const { http, page } = await openFirst(t);
+    const { http } = await startService(t, { changesKept: false });
+    await addUsers(http, [{ name: 'Ada' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    await page.reload();
+    const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('button', { name: 'Edit One' }).click();
     const post = page.getByRole('form', { name: 'Edit post' });
     await post.getByLabel('Title').fill('My title');

@@ -12,12 +12,13 @@ const first = '/users/1/posts/1';
 suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  /** Opens user 1 with one post. */
-  async function openPost(t: TestContext) {
+  /** Opens user 1 with one post, or with more. */
+  async function openPost(t: TestContext, ...more: string[]) {
     // Changes of other clients then conflict only when the form is saved.
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'On engines', body: 'one\ntwo' } });
+    for (const title of more) await send(http, 'POST /users/1/posts', { json: { title } });
     const page = await open(t, `${http}/#/users/1`);
     const form = page.getByRole('form', { name: 'Edit post' });
     const edit = page.getByRole('button', { name: 'Edit On engines' });
@@ -145,9 +146,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('a post that is already deleted is reported as deleted, and removed from the list', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    await send(http, 'POST /users/1/posts', { json: { title: 'Second' } });
-    await page.reload();
+    const { http, page, form, edit } = await openPost(t, 'Second');
     await edit.click();
     await form.waitFor();
     await changePost(http, { title: 'Theirs' });
@@ -175,9 +174,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     ['newer version for a cancelled deletion', 'GET'],
   ] as const) {
     test(`a late ${title} does not change the dialog of another post`, async (t) => {
-      const { http, page, form, edit } = await openPost(t);
-      await send(http, 'POST /users/1/posts', { json: { title: 'Second' } });
-      await page.reload();
+      const { http, page, form, edit } = await openPost(t, 'Second');
       const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
       await edit.click();
       await form.getByRole('button', { name: 'Delete…' }).click();
