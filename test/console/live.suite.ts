@@ -102,26 +102,20 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     held.resolve();
   });
 
-  test('show readiness and health separately', async (t) => {
+  test('show readiness and health separately, and the reason when there are no request rates', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');
     await page.route('**/health/ready', (route) =>
       route.fulfill({ status: 503, json: { error: 'the store does not answer' } }),
+    );
+    await page.route('**/metrics', (route) =>
+      route.fulfill({ status: 404, json: { error: 'no such resource' } }),
     );
     await page.goto(`${http}/`);
     await page
       .getByRole('status')
       .filter({ hasText: /Health\s*Healthy\s*Readiness\s*Not ready/ })
       .waitFor();
-  });
-
-  test('show the reason when there are none', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, 'about:blank');
-    await page.route('**/metrics', (route) =>
-      route.fulfill({ status: 404, json: { error: 'no such resource' } }),
-    );
-    await page.goto(`${http}/`);
     await page.getByText('No figures: /metrics responded 404').waitFor();
   });
 
