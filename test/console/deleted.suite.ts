@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced } from './people.ts';
+import { addUsers, announced, openUser } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -15,47 +15,51 @@ suite('console: a user or post that is deleted while it is edited', {
 }, () => {
   const open = useBrowser();
 
-  for (const [title, type] of [
-    ['the name', (page: Page) => page.locator('#edit-name').fill('A long text')],
-    [
-      'a new post',
-      async (page: Page) => {
-        await page.getByText('Write a post').click();
-        await page.locator('#post-body').fill('A long text');
-      },
-    ],
-    [
-      'a post that is edited',
-      async (page: Page) => {
-        await page.getByRole('button', { name: 'Edit One' }).click();
-        await page.locator('#post-edit-body').fill('A long text');
-      },
-    ],
-  ] as const) {
-    test(`text typed for ${title} stays visible when another person deletes the open user`, async (t) => {
-      const { http } = await startService(t);
-      await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-      await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-      const page = await open(t, `${http}/#/users/1`);
+  test('text typed for a user, a new post or an edited post stays visible when another person deletes the user', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }, { name: 'Dee' }]);
+    const page = await open(t, `${http}/`);
+    await isLive(page);
+    for (const [id, name, type] of [
+      [1, 'Ada', () => page.locator('#edit-name').fill('A long text')],
+      [
+        2,
+        'Bob',
+        async () => {
+          await page.getByText('Write a post').click();
+          await page.locator('#post-body').fill('A long text');
+        },
+      ],
+      [
+        3,
+        'Cy',
+        async () => {
+          await page.getByRole('button', { name: 'Edit One' }).click();
+          await page.locator('#post-edit-body').fill('A long text');
+        },
+      ],
+    ] as const) {
+      await send(http, `POST /users/${id}/posts`, { json: { title: 'One' } });
+      await openUser(page, name);
+      await page.locator('#detail-heading', { hasText: name }).waitFor();
       await page.locator('#post-list > li').waitFor();
-      await isLive(page);
-      await type(page);
+      await type();
       const typed = page.locator('#detail-content :is(input, textarea):focus');
-      await send(http, 'DELETE /users/1');
-      await page.getByRole('heading', { name: 'User 1 was deleted' }).waitFor();
+      await send(http, `DELETE /users/${id}`);
+      await page.getByRole('heading', { name: `User ${id} was deleted` }).waitFor();
       assert.equal(await typed.inputValue(), 'A long text');
-      for (const name of ['Save', 'Add post', 'Delete…', 'Edit One']) {
-        const button = page.locator('#detail').getByRole('button', { name });
-        assert.equal(await button.count(), 0, `${name} is shown, but would fail`);
+      for (const label of ['Save', 'Add post', 'Delete…', 'Edit One']) {
+        const button = page.locator('#detail').getByRole('button', { name: label });
+        assert.equal(await button.count(), 0, `${label} is shown, but would fail`);
       }
       // The text is not taken for that of another user.
       await page.goto(`${http}/#/users/7`);
       await page.getByText('There is no user 7').waitFor();
       assert.equal(await page.locator('#detail-content').isVisible(), false);
-      await page.goto(`${http}/#/users/2`);
+      await page.goto(`${http}/#/users/4`);
       await page.locator('#detail').getByRole('button', { name: 'Delete…' }).first().waitFor();
-    });
-  }
+    }
+  });
 
   test('text typed for a post stays when another person deletes the post, also when it is opened again', async (t) => {
     const { http } = await startService(t);
