@@ -9,7 +9,7 @@ import { abortKinds, abortRequest } from '../kit/aborts.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-const rounds = 15;
+const rounds = 4;
 
 test('aborted requests leave no stored record, no request in flight and no open connection', async (t) => {
   const publicDir = await mkdtemp(join(tmpdir(), 'aborts-'));

@@ -35,8 +35,8 @@ for (const [what, start] of stores) {
     const copies = await start(t);
     const [first] = copies.map(({ http }) => http);
     await send(first ?? '', 'POST /users', { json: { name: '0' } });
-    const increments = 10;
-    const clients = 8;
+    const increments = 5;
+    const clients = 4;
     let conflicts = 0;
     // Each client increments a number many times. After a conflict it reads the number again.
     const count = async (base: string): Promise<void> => {

@@ -7,7 +7,7 @@ import { startService } from '../support/service.ts';
 // Generated bodies are compared with a second, independent implementation of the rules. A failure prints the
 // seed and the number of the body. The same seeds run every time.
 
-const seeds = [1, 2, 3, 4];
+const seeds = [1, 2];
 const bodiesPerSeed = 200;
 const headers = { 'content-type': 'application/json' };
 

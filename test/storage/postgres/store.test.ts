@@ -66,20 +66,20 @@ const versions: Readonly<Record<number, string>> = {
 };
 
 describe('opening a PostgreSQL store', () => {
-  it('works for ten processes that start at once on an empty database', async () => {
+  it('works for four processes that start at once on an empty database', async () => {
     const url = await postgres.createDatabase();
     const script = `
       import { openPostgresStore } from '${module}';
       const store = await openPostgresStore(process.argv[1]);
-      const { value } = await store.users.create({ name: 'one of ten' });
+      const { value } = await store.users.create({ name: 'one of four' });
       console.log(value.id);
       await store.close();`;
     const start = () => run(process.execPath, ['--input-type=module', '-e', script, url]);
-    const outputs = await Promise.all(Array.from({ length: 10 }, start));
+    const outputs = await Promise.all(Array.from({ length: 4 }, start));
     const ids = outputs.map(({ stdout }) => Number(stdout));
     assert.deepEqual(
       ids.sort((a, b) => a - b),
-      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+      [1, 2, 3, 4],
     );
   });
 

@@ -339,7 +339,7 @@ describe('the files of a SQLite store that is in use', () => {
     ['the log is replaced', (path: string) => renameSync(copyOf(`${path}-wal`), `${path}-wal`)],
   ] as const) {
     it(`acknowledge no further write when ${what} at any moment of a load`, async (t) => {
-      for (let round = 0; round < 5; round += 1) {
+      for (let round = 0; round < 3; round += 1) {
         const { path, store } = await open(t);
         let isDamaged = false;
         const late: string[] = [];

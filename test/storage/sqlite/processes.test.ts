@@ -34,12 +34,12 @@ async function outputOf(child: Child): Promise<string> {
 }
 
 describe('several processes on one SQLite file', () => {
-  it('all start when ten open a new file at once', async () => {
+  it('all start when four open a new file at once', async () => {
     const path = join(temporaryFolder(), 'new', 'users.db');
-    const ids = await Promise.all(Array.from({ length: 10 }, () => outputOf(start('create', path))));
+    const ids = await Promise.all(Array.from({ length: 4 }, () => outputOf(start('create', path))));
     assert.deepEqual(
       ids.map(Number).toSorted((a, b) => a - b),
-      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+      [1, 2, 3, 4],
     );
   });
 
