@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -53,4 +54,45 @@ export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
   return rows
     .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
     .map(([pid]) => Number(pid));
+}
+
+export const portOf = ({ http }: ServiceProcess): number => Number(new URL(http).port);
+
+/** Sends each request on a new connection. The workers receive the connections in turn. */
+export async function ask(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    const wire = await Wire.open(t, portOf(running));
+    assert.equal((await wire.write(head('GET /health', 'Connection: close')).next()).status, 200);
+  }
+}
+
+export async function scrape(t: TestContext, running: ServiceProcess): Promise<string> {
+  const wire = await Wire.open(t, portOf(running));
+  const { status, body } = await wire.write(head('GET /metrics', 'Connection: close')).next();
+  assert.equal(status, 200, JSON.stringify(running.lines.slice(-6)));
+  return body;
+}
+
+/** The number of requests for the health that metrics have counted. */
+export const healthOf = (text: string): number =>
+  Number(/^users_service_requests_total\{.*route="\/health",status="200"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+
+/** Reads the metrics until they meet a condition, and resolves to them. */
+export async function scrapeUntil(
+  t: TestContext,
+  running: ServiceProcess,
+  what: string,
+  isMet: (text: string) => boolean,
+): Promise<string> {
+  let text = '';
+  await untilWorkers(async () => {
+    text = await scrape(t, running);
+    return isMet(text);
+  }, what);
+  return text;
+}
+
+/** A request is counted a moment after its response. */
+export async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
+  await scrapeUntil(t, running, `${count} requests are counted`, (text) => healthOf(text) >= count);
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
+import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -9,8 +10,7 @@ import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { printed, type ServiceProcess } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { fetch } from '../support/fetch.ts';
-import { create, start, workersOf } from './pool.ts';
+import { ask, counted, create, healthOf, scrape, start, workersOf } from './pool.ts';
 
 /** Sends requests to both APIs over keep-alive connections. The result stops them and returns failures. */
 function load(t: TestContext, { http, grpc }: ServiceProcess) {
@@ -63,45 +63,38 @@ describe('the replacement of workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('workers are replaced only once more when SIGHUP arrives several times during a replacement', async (t) => {
+  it('workers are replaced once more when SIGHUP arrives several times meanwhile, and their counts are kept', async (t) => {
     const running = await start(t);
+    await ask(t, running, 12);
     for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
     assert.equal((await workersOf(running)).length, 2);
+    // The last worker reports its counters when it stops.
+    await counted(t, running, 12);
+    assert.equal(healthOf(await scrape(t, running)), 12);
     assert.equal(await running.end(), 0);
     assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 1);
   });
 
-  it('workers keep serving when their replacements cannot start', async (t) => {
-    const pages = await mkdtemp(join(tmpdir(), 'pages-'));
-    t.after(() => rm(pages, { recursive: true, force: true }));
-    const running = await start(t, '--public', pages);
-    const before = await workersOf(running);
-    await rename(pages, `${pages}.away`);
-    running.child.kill('SIGHUP');
-    await printed(running, 'failure');
-    assert.deepEqual(await workersOf(running), before);
-    assert.equal((await fetch(`${running.http}/health`)).status, 200);
-    await rename(`${pages}.away`, pages);
-    running.child.kill('SIGHUP');
-    await printed(running, 'reloaded');
-    assert.equal(await running.end(), 0);
-  });
-
-  it('workers keep serving while the certificate is missing, and are replaced when it is back', async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'tls-'));
+  it('workers keep serving while the public files or the certificate are missing, and are replaced later', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'replacement-'));
     t.after(() => rm(folder, { recursive: true, force: true }));
-    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const [pages, cert, key] = [join(folder, 'pages'), join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const pair = createCertificate();
+    await mkdir(pages);
     await writeFile(cert, pair.cert);
     await writeFile(key, pair.key);
-    const running = await start(t, '--tls-cert', cert, '--tls-key', key);
+    const running = await start(t, '--public', pages, '--tls-cert', cert, '--tls-key', key);
     const before = await workersOf(running);
-    await rename(cert, `${cert}.away`);
-    running.child.kill('SIGHUP');
-    await printed(running, 'failure');
-    assert.deepEqual(await workersOf(running), before);
-    await rename(`${cert}.away`, cert);
+    for (const [index, missing] of [pages, cert].entries()) {
+      await rename(missing, `${missing}.away`);
+      running.child.kill('SIGHUP');
+      await printed(running, 'failure', index + 1);
+      assert.deepEqual(await workersOf(running), before);
+      const [response] = await once(get(`${running.http}/health`, { ca: pair.cert }), 'response');
+      assert.equal(response.resume().statusCode, 200);
+      await rename(`${missing}.away`, missing);
+    }
     running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
     assert.equal(await running.end(), 0);
