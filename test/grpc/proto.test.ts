@@ -19,13 +19,16 @@ async function buf(...args: readonly string[]): Promise<{ code: number; output: 
   return { code, output: stdout + stderr };
 }
 
-/** A copy of proto/ with a change in users.proto. */
-function changed(t: TestContext, from: string | RegExp, to: string): string {
+/** A copy of proto/ with changes in users.proto. */
+function changed(t: TestContext, ...changes: readonly (readonly [from: string, to: string])[]): string {
   const folder = mkdtempSync(join(tmpdir(), 'proto-'));
   t.after(() => rm(folder, { recursive: true }));
   cpSync(proto, folder, { recursive: true });
-  const text = contract.replace(from, to);
-  assert.notEqual(text, contract, 'the change must match the text of the contract');
+  let text = contract;
+  for (const [from, to] of changes) {
+    assert.ok(text.includes(from), `the contract has no ${from}`);
+    text = text.replace(from, to);
+  }
   writeFileSync(join(folder, 'users.proto'), text);
   return folder;
 }
@@ -51,35 +54,49 @@ describe('the gRPC contract', () => {
     );
   });
 
-  const breaking: readonly (readonly [string, string | RegExp, string])[] = [
-    ['a renamed method', 'rpc GetUser', 'rpc FindUser'],
-    ['a renamed service', 'service Users', 'service UserService'],
-    ['a package', 'syntax = "proto3";', 'syntax = "proto3";\npackage users.v1;'],
-    ['a streamed response', 'returns (User)', 'returns (stream User)'],
-    ['another response type', 'returns (User)', 'returns (GetUserRequest)'],
-    ['a changed field type', 'int32 id = 1;', 'int64 id = 1;'],
-    ['a changed field number', 'string name = 2;', 'string name = 3;'],
-    ['a renamed field', 'string name = 2;', 'string full_name = 2;'],
-    ['a removed field', 'string name = 2;', 'reserved 2;'],
-    ['another Go package', 'users-service/userspb', 'users-service/users'],
-    ['another Java package', 'java_package = "usersservice"', 'java_package = "users"'],
-    ['another C# namespace', 'csharp_namespace = "UsersService"', 'csharp_namespace = "Users"'],
+  // Each group is checked at once, because none of its changes hides another.
+  type Change = readonly [what: string, from: string, to: string, problem: string];
+  const breaking: readonly (readonly Change[])[] = [
+    [
+      ['a renamed method', 'rpc GetUser', 'rpc FindUser', 'RPC "GetUser" on service "Users" was deleted'],
+      ['a changed field type', 'int32 id = 1;', 'int64 id = 1;', 'changed type from "int32" to "int64"'],
+      ['a renamed field', 'string name = 2;', 'string full_name = 2;', 'changed name from "name"'],
+      ['another Go package', 'users-service/userspb', 'users-service/users', 'option "go_package" changed'],
+      ['another Java package', '= "usersservice"', '= "users"', 'option "java_package" changed'],
+      ['another C# namespace', '= "UsersService"', '= "Users"', 'option "csharp_namespace" changed'],
+    ],
+    [
+      ['a renamed service', 'service Users', 'service UserService', 'service "Users" was deleted'],
+      ['a changed field number', 'string name = 2;', 'string name = 3;', 'field "2" with name "name"'],
+    ],
+    [['a package', 'syntax = "proto3";', 'syntax = "proto3";\npackage users.v1;', 'File package changed']],
+    [
+      ['a streamed response', 'returns (User)', 'returns (stream User)', 'changed from server unary'],
+      ['a removed field', 'string name = 2;', 'reserved 2;', 'field "2" with name "name"'],
+    ],
+    [['another response type', 'returns (User)', 'returns (GetUserRequest)', 'changed response type']],
   ];
-  for (const [name, from, to] of breaking) {
-    it(`the check of the gRPC contract rejects ${name}, which would break clients`, async (t) => {
-      const { code, output } = await buf('breaking', changed(t, from, to), '--against', published);
+  for (const changes of breaking) {
+    const names = changes.map(([what]) => what).join(', ');
+    it(`the check of the gRPC contract rejects ${names}, which would break clients`, async (t) => {
+      const folder = changed(t, ...changes.map(([, from, to]) => [from, to] as const));
+      const { code, output } = await buf('breaking', folder, '--against', published);
       assert.equal(code, 100, output);
       assert.match(output, /users\.proto:\d+/);
+      for (const [, , , problem] of changes) assert.ok(output.includes(problem), output);
     });
   }
 
   it('the check of the gRPC contract accepts a new field', async (t) => {
-    const grown = changed(t, 'string name = 2;', 'string name = 2;\n  // Role, if any.\n  string role = 3;');
+    const grown = changed(t, [
+      'string name = 2;',
+      'string name = 2;\n  // Role, if any.\n  string role = 3;',
+    ]);
     assert.deepEqual(await buf('breaking', grown, '--against', published), { code: 0, output: '' });
   });
 
   it('the check of the gRPC contract rejects names that break the style', async (t) => {
-    const { code, output } = await buf('lint', changed(t, 'int32 id = 1;', 'int32 userId = 1;'));
+    const { code, output } = await buf('lint', changed(t, ['int32 id = 1;', 'int32 userId = 1;']));
     assert.equal(code, 100);
     assert.match(output, /userId/);
   });
