@@ -36,7 +36,8 @@ after(async () => dist && (await rm(await dist, { recursive: true })));
 
 async function build(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'tools-'));
-  await run(root, `tsc -p tsconfig.build.json --outDir ${folder}`);
+  // Other tests and `npm run check` check the types.
+  await run(root, `tsc -p tsconfig.build.json --noCheck --outDir ${folder}`);
   return folder;
 }
 
