@@ -4,7 +4,8 @@ import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { printed, runMain, startProcess } from '../kit/process.ts';
+import { printed, startProcess } from '../kit/process.ts';
+import { runCommand } from '../support/command.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -81,7 +82,7 @@ for (const [text, problem] of [
 ] as const) {
   test(`a secret that ${problem} of the file gives again is rejected: ${JSON.stringify(text)}`, async (t) => {
     const args = ['--print-config', '--api-key', 'hidden-flag', '--api-keys-file'];
-    const { code, stderr } = await runMain([...args, await keysFile(t, text)]);
+    const { code, stderr } = await runCommand([...args, await keysFile(t, text)]);
     assert.equal(code, 2);
     assert.ok(stderr.includes(`${problem}: each API key must have a different secret`), stderr);
     assert.doesNotMatch(stderr, /hidden/);
@@ -100,7 +101,7 @@ for (const [what, text, mode, problem] of [
 ] as const) {
   test(`a file of API keys ${what} is rejected before the service starts`, async (t) => {
     const file = await keysFile(t, text, mode);
-    const { code, stderr } = await runMain(['--print-config', '--api-keys-file', file]);
+    const { code, stderr } = await runCommand(['--print-config', '--api-keys-file', file]);
     assert.equal(code, 2);
     assert.match(
       stderr,
@@ -121,7 +122,7 @@ for (const [mode, accepted] of [
   test(name, { skip: !isRoot && 'only root can give a file to root' }, async (t) => {
     const file = await keysFile(t, 'key\n', mode);
     await chown(file, 0, 65_534);
-    const { code } = await runMain(['--print-config', '--api-keys-file', file]);
+    const { code } = await runCommand(['--print-config', '--api-keys-file', file]);
     assert.equal(code, accepted ? 0 : 2);
   });
 }

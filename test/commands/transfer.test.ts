@@ -403,7 +403,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
   it('rejects text that is not UTF-8 with its line', async (t) => {
     const file = join(await temporaryFolder(t), 'latin1.ndjson');
     await writeFile(file, `${user}\n${user.replace('Ada', 'Zoë')}`, 'latin1');
-    const { code, stderr } = await runMain(['import', file, '--partial', '--database', await newStore(t)]);
+    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', await newStore(t)]);
     assert.deepEqual([code, stderr], [1, 'users-service: line 2 is not valid UTF-8\n']);
   });
 
@@ -411,7 +411,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     const file = join(await temporaryFolder(t), 'long.ndjson');
     await writeFile(file, `${user}\n`);
     await truncate(file, 64 * 1024 * 1024);
-    const { code, stderr } = await runMain(['import', file, '--partial', '--database', await newStore(t)]);
+    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', await newStore(t)]);
     assert.deepEqual([code, stderr], [1, 'users-service: line 2 is longer than 262144 bytes\n']);
   });
 
@@ -430,7 +430,9 @@ describe('import rejects an incomplete or damaged file before it imports any rec
   });
 
   it('rejects a store that does not outlive the command', async () => {
-    const { code, stderr } = await runMain(['import', '--partial', '--database', 'memory:'], { input: user });
+    const { code, stderr } = await runCommand(['import', '--partial', '--database', 'memory:'], {
+      input: user,
+    });
     assert.equal(code, 2);
     assert.equal(stderr, 'users-service: memory: loses all records when the command ends\n');
   });
