@@ -67,13 +67,14 @@ test('/health/ready returns 503 when the store does not respond in time, and abo
 });
 
 test('/health/ready returns 503 while draining without reporting a failure, and other routes still work', async (t) => {
-  const { http, service, events } = await startService(t, { drainDelayMs: 1_000 });
+  const { http, service, events } = await startService(t, { drainDelayMs: 60_000 });
   const closing = service.close();
   const answer = await send(http, 'GET /health/ready');
   assert.deepEqual([answer.status, errorOf(answer)], [503, 'the service is draining']);
   assert.equal(answer.headers['retry-after'], '1');
   assert.equal((await send(http, 'GET /health')).status, 200);
   assert.equal((await send(http, 'POST /users', { json: { name: 'Ann' } })).status, 201);
+  await service.close({ timeoutMs: 0 });
   await closing;
   assert.deepEqual(
     events.filter(({ type }) => type === 'failure'),

@@ -63,7 +63,8 @@ async function peerName(t: TestContext, port: number): Promise<string> {
   return String(subject.CN);
 }
 
-describe('with a certificate', () => {
+// Some wait for a time limit, so they wait together.
+describe('with a certificate', { concurrency: true }, () => {
   it('both APIs use TLS, and the address starts with https', async (t) => {
     const { http, grpc } = await start(t);
     assert.match(http, /^https:/);
