@@ -34,6 +34,8 @@ export async function startProcess(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit');
+  // After the exit, printed lines may still be on their way.
+  const closed = once(child, 'close');
   t.after(async () => {
     child.kill('SIGKILL');
     await exited;
@@ -56,7 +58,7 @@ export async function startProcess(
     lines,
     async end(signal = 'SIGTERM') {
       child.kill(signal);
-      const [code] = await exited;
+      const [code] = await closed;
       return code;
     },
   };
