@@ -11,7 +11,7 @@ import { runTool } from '../support/tool.ts';
 
 /** Polls until workers have reached a state. Shorter pauses would take the processor from these workers. */
 export async function untilWorkers(condition: () => Promise<boolean>, what: string): Promise<void> {
-  await until(condition, what, 30_000, 20);
+  await until(condition, what, 60_000, 20);
 }
 
 /** A running service with workers. */
