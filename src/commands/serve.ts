@@ -70,10 +70,12 @@ export const serve: Command = {
     const hasWorkers = config.workers > 1;
     const worker = hasWorkers ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
     try {
+      const { promise: started, resolve: begin } = Promise.withResolvers<void>();
+      // During the start, the files may have been read already.
+      context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-      const { promise: started, resolve: begin } = Promise.withResolvers<void>();
       let isServing = false;
       const runner =
         hasWorkers && worker === undefined
@@ -86,8 +88,6 @@ export const serve: Command = {
         context.exit(code);
       };
       onStop(context, end, ['SIGINT', 'SIGTERM']);
-      // During the start, the files may have been read already.
-      context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
       const addresses = await runner.start();
       if (addresses === undefined) return 1;
       isServing = true;

@@ -215,8 +215,8 @@ async function spool(input: Readable, removing: AsyncDisposableStack): Promise<s
   const file = join(await making, 'records.ndjson');
   const copied = createWriteStream(file, { mode: 0o600 });
   copied.on('error', (error: NodeJS.ErrnoException) => {
-    // `pipeline` ends it with the errors of the input too.
-    if (error.syscall !== 'read') Object.assign(error, { path: file });
+    // `pipeline` ends it with the errors of the input too. That of an open has a path already.
+    if (error.syscall !== 'read') error.path ??= file;
   });
   await pipeline(input, copied);
   return file;

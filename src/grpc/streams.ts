@@ -33,7 +33,7 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  * oldest is closed.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
- * stream open. The channels exist since Node.js 24.3; before, these limits do not hold.
+ * stream open. Both channels exist since Node.js 24.3; before, these limits do not hold.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
   /**

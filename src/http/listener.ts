@@ -87,7 +87,8 @@ export class HttpListener {
       return;
     }
     if (next !== undefined && !this.#knows(message)) return next();
-    // Nor is a request after one that was late or malformed, whose error is the last response of the connection.
+    // Nor is a request after one that was late or malformed, whose error is the last response of the connection. It
+    // waits for ever, so that reading pauses if many follow.
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
@@ -101,7 +102,7 @@ export class HttpListener {
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
     // invalid requests.
     const isAlone = connection.running === undefined;
-    if (isAlone || response.socket !== null) start(isAlone);
+    if (!isDropped && (isAlone || response.socket !== null)) start(isAlone);
     else connection.wait(response, this.#shared.memory, () => start(false));
   };
 

@@ -86,7 +86,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   }
   // The error is in the head of a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
-  // The error is in the body of a request. Its handler can no longer read the body, and its reply is dropped.
+  // The error is in the body of a request. Its handler fails, or its reply is dropped.
   else if (!response.headersSent) refuseRequest(response, refusal, connection.running);
   // Too late for another status: the current response is the last one.
   else if (response.writableFinished) endSocket(socket);

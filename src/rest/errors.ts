@@ -34,9 +34,9 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
 export function toErrorResponse(caught: unknown, request: HttpRequest, observe: Observe): ErrorResponse {
   if (caught instanceof HttpError) {
     const { status, cause } = caught;
-    if (status >= 500 && cause !== undefined) {
-      observe({ type: 'failure', where: 'http', requestId: request.id, cause });
-    }
+    const { id: requestId, keyName: key } = request;
+    if (status >= 500 && cause !== undefined)
+      observe({ type: 'failure', where: 'http', requestId, key, cause });
     return caught;
   }
   const error = DomainError.from(caught, request.isAborted);

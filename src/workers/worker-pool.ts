@@ -117,7 +117,7 @@ export class WorkerPool {
       if (this.#isStopping) return;
       // It has exited in the meantime, and `#refill` replaces it.
       if (!this.#children.has(old)) continue;
-      // If a new one has exited, `#refill` replaces it too. One may exit before or while the next one starts.
+      // `#refill` replaces a new worker that has exited, before or during the start of the next one.
       if (areAlive()) added.push((await this.#launch()).child);
       if (!areAlive()) {
         throw new Error('a new worker exited, so the remaining old workers keep serving');

@@ -104,7 +104,7 @@ test('a call that runs when its connection reaches its maximum age completes wit
     await held.promise;
     return { id, name: 'Ann', version: 1 };
   };
-  const grpcLimits = { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 5_000 };
+  const grpcLimits = { maxConnectionAgeMs: 2_000, maxConnectionAgeGraceMs: 60_000 };
   const { grpc } = await startService(t, { repository, grpcPort: 0, grpcLimits });
   const session = await connectWire(t, grpc);
   const call = callWire(session, '/Users/GetUser', one);

@@ -42,7 +42,7 @@ async function abortOf(signal: AbortSignal): Promise<AbortSignal> {
   return signal;
 }
 
-test('a passed deadline aborts the store, and the call and its event have the status DEADLINE_EXCEEDED', async (t) => {
+test('a passed deadline of a client aborts the store, and ends the call with DEADLINE_EXCEEDED', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   const client = usersClient(t, grpc);
   let call = getUser(client, 1, { deadline: Date.now() + 1_000 });
@@ -51,16 +51,18 @@ test('a passed deadline aborts the store, and the call and its event have the st
     call = getUser(client, 1, { deadline: Date.now() + ms });
   }
   const signal = await abortOf(await asked);
-  assert.equal(kindOf(signal), 'deadline-exceeded');
   answer.reject(aborted(signal));
   assert.equal((await call).code, status.DEADLINE_EXCEEDED);
-  assert.equal((await ended).status, status.DEADLINE_EXCEEDED);
+  // The client cancels its call at the deadline. A slow server may learn of that first.
+  const isCancelled = kindOf(signal) === 'cancelled';
+  assert.equal(kindOf(signal), isCancelled ? 'cancelled' : 'deadline-exceeded');
+  assert.equal((await ended).status, isCancelled ? status.CANCELLED : status.DEADLINE_EXCEEDED);
 });
 
 test('the server ends a call at its deadline when the client does not', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   const session = await connectWire(t, grpc);
-  const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '1000m' });
+  const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '3000m' });
   const outcome = await call;
   assert.deepEqual([outcome.code, outcome.details], [status.DEADLINE_EXCEEDED, 'Deadline exceeded']);
   const signal = await abortOf(await asked);

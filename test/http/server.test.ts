@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
@@ -303,6 +304,23 @@ test('a request is not handled if its rest arrives after 408, because its client
   await Promise.all(
     completed.map(([what, start, rest]) => t.test(what, (t) => completedLate(t, start, rest))),
   );
+});
+
+test('a client that sends many requests after 408 fills no memory', async (t) => {
+  const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
+  let parsed = 0;
+  const count = () => {
+    parsed += 1;
+  };
+  subscribe('http.server.request.start', count);
+  t.after(() => unsubscribe('http.server.request.start', count));
+  const request = head('GET /hello');
+  const wire = (await Wire.open(t, port)).write(request.slice(0, 9));
+  assert.equal((await wire.next()).status, 408);
+  wire.write(request.slice(9), request.repeat(200_000));
+  await new Promise((resolve) => wire.socket.once('close', resolve));
+  // About as many as one read of the connection contains.
+  assert.ok(parsed < 5_000, `${parsed} requests`);
 });
 
 test('a head that arrives in small pieces is rejected at the timeout', async (t) => {

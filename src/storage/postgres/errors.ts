@@ -64,7 +64,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '57014': { fault: 'final', error: tookTooLong },
   // Ended by an administrator, a shutdown, a crash of another session or a timeout; or still starting.
   '57P': { fault: 'lost', error: gone },
-  // `idle_session_timeout` ends only an idle session, so the statement was not received.
+  // `idle_session_timeout` ends only an idle session, so the statement had no effect.
   '57P05': { fault: 'stale', error: gone },
 };
 

@@ -74,9 +74,11 @@ export function standbyReads(
   /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
   // One query at a time, so one lost connection delays all reads. After the limit, the pool ends only this connection.
-  const askPrimary = shared(async () =>
-    firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], AbortSignal.timeout(askTimeoutMs))),
-  );
+  // The connections of the feed do not wait for writes that wait for a lock.
+  const askPrimary = shared(async () => {
+    const signal = AbortSignal.timeout(askTimeoutMs);
+    return firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], signal, 'feed'));
+  });
   let count = 0;
   const skip = (standby: Standby) => {
     standby.skippedUntil = performance.now() + skipMs;

@@ -132,7 +132,9 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     ...postgresImport(pool),
     async close() {
       isClosing = true;
-      await Promise.all([pool, ...standbys.map((standby) => standby.pool)].map((one) => one.close()));
+      // First the standbys, because their reads may continue on the primary.
+      await Promise.all(standbys.map((standby) => standby.pool.close()));
+      await pool.close();
     },
   });
 }
