@@ -4,8 +4,8 @@ import { createClient } from './api/client.js';
 import { Connection } from './api/connection.js';
 import { createConflictDialog, createDeleteDialog } from './edit/dialogs.js';
 import { createEditForm } from './edit/edit-form.js';
+import { createBanner, createFeedState } from './live/connection-state.js';
 import { createLivePanel } from './live/live-panel.js';
-import { createBanner, createFeedState } from './live/status.js';
 import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
 import { createRequestDock, RequestLog } from './requests/requests.js';
@@ -125,12 +125,13 @@ function apply({ type, version, data }) {
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {
     if (kind !== 'user') posts.add(data);
-    else if (isListed(navigation.view, data) && !table.has(data.id)) feed.add();
+    else if (isListed(navigation.view, data) && !table.has(data.id)) feed.add(data.id);
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);
-    if (mark === 'Changed') panel.change(tagged);
-    else if (data.id === opened) void panel.reload();
+    if (mark === 'Changed') return panel.change(tagged);
+    feed.remove(data.id);
+    if (data.id === opened) void panel.reload();
   }
 }
 

@@ -96,7 +96,7 @@ function responsesView(document, details) {
   const errors = all.filter(({ status }) => !/^[123]/.test(status));
   const view = el('div', {}, el('h4', {}, 'Responses'));
   for (const { status, response } of successes) {
-    view.append(statusLine(status, response), ...contents(document, response));
+    view.append(statusLine(status, response), ...responseFolds(document, response));
   }
   if (errors.length > 0) {
     const codes = errors.map(({ status }) => status).join(', ');
@@ -124,7 +124,7 @@ function statusLine(status, response) {
  * @param {ApiDocument} document
  * @param {Json} response
  */
-function contents(document, response) {
+function responseFolds(document, response) {
   const [, media] = contentOf(response)[0] ?? [];
   const fields = fieldsOf(document, media?.['schema']);
   const headers = Object.entries(object(response, 'headers')).map(([name, written]) => {

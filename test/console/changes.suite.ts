@@ -60,7 +60,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await row(page, 'Bob').count(), 0);
   });
 
-  test('are not counted as new users if the filter of the list leaves them out', async (t) => {
+  test('are not counted as new users if the filter of the list leaves them out, or after their deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const page = await open(t, `${http}/#/?name=A&role=admin`);
@@ -70,6 +70,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await send(http, 'POST /users', { json: user });
     }
     await page.getByText('Live · 1 new').waitFor();
+    await send(http, 'DELETE /users/4');
+    await page.getByText('Live', { exact: true }).waitFor();
   });
 
   test('appear in the open user without losing typed text, and show a conflict before it is saved', async (t) => {
@@ -186,6 +188,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await page.locator('#feed-state').textContent(), 'Live');
     await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
     const button = page.getByRole('button', { name: 'Show 2 new posts' });
+    await button.waitFor();
+    await send(http, 'POST /users/1/posts', { json: { title: 'Three' } });
+    await page.getByRole('button', { name: 'Show 3 new posts' }).waitFor();
+    await send(http, 'DELETE /users/1/posts/3');
     await button.waitFor();
     await page.locator('th[data-sort="name"] button').click();
     await page.locator('th[data-sort="name"][aria-sort]').waitFor();

@@ -79,6 +79,7 @@ suite('console: a user or post that is deleted while it is edited', {
     };
     await check();
     await form.getByRole('button', { name: 'Close' }).click();
+    await page.locator('.post .changed').getByText('Deleted', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Edit One' }).click();
     await check();
     await form.getByRole('button', { name: 'Discard' }).click();

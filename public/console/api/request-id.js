@@ -40,7 +40,7 @@ export async function isOwnRequest(requestId = '') {
 }
 
 /**
- * A random UUID. `crypto.randomUUID` exists only in secure contexts. A console over plain HTTP in a local
+ * A random UUID, also for Idempotency-Key. `crypto.randomUUID` exists only in secure contexts. A console over plain HTTP in a local
  * network is not one.
  * @returns {string}
  */

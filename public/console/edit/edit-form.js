@@ -1,5 +1,4 @@
 // @ts-check
-
 import { part, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';

@@ -52,10 +52,10 @@ function render(history) {
   setText('p99-value', last.p99 === undefined ? '–' : formatMs(last.p99));
   setText('client-error-value', formatNumber(last.clientErrors));
   setText('server-error-value', formatNumber(last.serverErrors));
-  chart('rate', 'Requests per second', history, { 'series-1': 'requests' }, formatNumber);
-  chart('latency', 'Latency', history, { 'series-2': 'p99', 'series-1': 'p50' }, formatMs);
+  showChart('rate', 'Requests per second', history, { 'series-1': 'requests' }, formatNumber);
+  showChart('latency', 'Latency', history, { 'series-2': 'p99', 'series-1': 'p50' }, formatMs);
   const errors = /** @type {const} */ ({ 'series-2': 'clientErrors', 'series-3': 'serverErrors' });
-  chart('error', 'Errors per second', history, errors, formatNumber);
+  showChart('error', 'Errors per second', history, errors, formatNumber);
 }
 
 /**
@@ -69,13 +69,14 @@ function showNeed({ timed }) {
 }
 
 /**
+ * Draws one chart, and shows its peak.
  * @param {string} id
  * @param {string} title
  * @param {readonly (Rates & Latencies)[]} history
  * @param {Readonly<Record<string, keyof (Rates & Latencies)>>} series fields by class name
  * @param {(value: number) => string} format
  */
-function chart(id, title, history, series, format) {
+function showChart(id, title, history, series, format) {
   const drawn = Object.entries(series).map(([name, field]) => ({
     name,
     values: history.map((figures) => figures[field]),
@@ -95,8 +96,8 @@ function setText(id, text) {
 }
 
 const namespace = 'http://www.w3.org/2000/svg';
-const width = 240;
-const height = 48;
+const chartWidth = 240;
+const chartHeight = 48;
 // Space for half the line width, so that the top of a peak is not cut off.
 const inset = 2;
 
@@ -109,12 +110,12 @@ const inset = 2;
 function drawChart(svg, series) {
   const peak = Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const y = (/** @type {number} */ value) =>
-    height - inset - (peak === 0 ? 0 : (value / peak) * (height - 2 * inset));
+    chartHeight - inset - (peak === 0 ? 0 : (value / peak) * (chartHeight - 2 * inset));
   // Do not draw series of only zeros: a red line would look like failed requests.
   const seen = series.filter(({ values }) => values.some((value) => value !== undefined && value > 0));
   const paths = seen.flatMap(({ name, values }) => {
     const points = values.map((value, i) => ({
-      x: width - ((values.length - 1 - i) / (slots - 1)) * width,
+      x: chartWidth - ((values.length - 1 - i) / (slots - 1)) * chartWidth,
       y: value === undefined ? undefined : y(value),
     }));
     return runs(points).flatMap((run) => [area(name, run), line(name, run)]);
@@ -163,7 +164,7 @@ function line(name, run) {
  * @param {readonly { x: number, y: number }[]} run
  */
 function area(name, run) {
-  return path(`area ${name}`, `M${run[0]?.x ?? 0} ${height}L${run.map(at).join('L')}V${height}Z`);
+  return path(`area ${name}`, `M${run[0]?.x ?? 0} ${chartHeight}L${run.map(at).join('L')}V${chartHeight}Z`);
 }
 
 /** @param {{ x: number, y: number }} point */

@@ -82,7 +82,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     close();
     if (left === undefined) return;
     // The post may have been saved, or changed by another person, while it was open.
-    list.update(left);
+    list.update(left, form.hasAttribute('data-deleted') ? 'Deleted' : '');
     list.focus(left);
   }
 

@@ -1,5 +1,4 @@
 // @ts-check
-
 import { byId, clone, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 import { draftName } from './post.js';

@@ -113,6 +113,7 @@ export function createPostsPanel(posts, choose, ready) {
     change(tagged, what) {
       if (tagged.record.userId !== openId) return;
       if (!editor.change(tagged, what)) items.update(tagged.record, what);
+      if (what === 'Deleted' && added.delete(tagged.record.id)) countNew();
     },
 
     reload,

@@ -20,7 +20,7 @@ export function createApiKey() {
  * @param {ApiKey} apiKey
  */
 function createKeyDialog(apiKey) {
-  const { dialog, form, input, forget } = build();
+  const { dialog, form, input, forget } = buildDialog();
   let given = false;
 
   form.addEventListener('submit', (event) => {
@@ -58,7 +58,7 @@ function createKeyDialog(apiKey) {
 }
 
 /** Adds the dialog to the page. It is built here because several pages use it. */
-function build() {
+function buildDialog() {
   const input = el('input', {
     ...{ class: 'input mono', id: 'key-input', type: 'password' },
     ...{ required: '', autocomplete: 'off', spellcheck: 'false', autofocus: '' },

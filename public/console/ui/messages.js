@@ -2,7 +2,7 @@
 import { ApiError, hasStatus } from '../api/api-error.js';
 import { byId, el } from './dom.js';
 
-const shownMs = 5_000;
+const toastMs = 5_000;
 
 /**
  * Reports a completed action on the screen and to screen readers.
@@ -11,7 +11,7 @@ const shownMs = 5_000;
 export function announce(...parts) {
   const toast = el('div', { class: 'toast' }, el('span', { class: 'text' }, ...parts));
   byId('toasts', HTMLElement).replaceChildren(toast);
-  setTimeout(() => toast.remove(), shownMs);
+  setTimeout(() => toast.remove(), toastMs);
 }
 
 /**
@@ -72,12 +72,12 @@ export function showState(place, title, text, action) {
     button.addEventListener('click', action.act);
     state.append(button);
   }
-  replace(place, state);
+  replaceState(place, state);
 }
 
 /** @param {HTMLElement} place */
 export function clearState(place) {
-  replace(place);
+  replaceState(place);
 }
 
 /**
@@ -86,7 +86,7 @@ export function clearState(place) {
  * @param {HTMLElement} place
  * @param {HTMLElement[]} states
  */
-function replace(place, ...states) {
+function replaceState(place, ...states) {
   const active = document.activeElement;
   const isLost = states.length > 0 && active?.checkVisibility() === false;
   const hadFocus = place.contains(active) || isLost;

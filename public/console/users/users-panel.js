@@ -168,9 +168,9 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
  * @param {Readonly<Record<'first' | 'previous' | 'next', () => void>>} steps
  */
 function createPager(steps) {
-  const first = button('page-first', steps.first);
-  const previous = button('page-prev', steps.previous);
-  const next = button('page-next', steps.next);
+  const first = pagerButton('page-first', steps.first);
+  const previous = pagerButton('page-prev', steps.previous);
+  const next = pagerButton('page-next', steps.next);
   const pager = byId('pager', HTMLElement);
   const heading = byId('users-heading', HTMLElement);
   return {
@@ -203,7 +203,7 @@ function createPager(steps) {
  * @param {string} id
  * @param {() => void} step
  */
-function button(id, step) {
+function pagerButton(id, step) {
   const found = byId(id, HTMLButtonElement);
   found.addEventListener('click', () => {
     if (isEnabled(found)) step();
@@ -214,18 +214,18 @@ function button(id, step) {
 // The API has no list of roles. Browsers get slow with long lists of suggestions.
 const maxRoles = 200;
 /** @type {Set<string>} */
-const known = new Set();
+const knownRoles = new Set();
 
 /**
  * Suggests the roles seen so far in every role field.
  * @param {readonly User[]} users
  */
 function learnRoles(users) {
-  const before = known.size;
+  const before = knownRoles.size;
   for (const { role } of users) {
-    if (role !== undefined && known.size < maxRoles) known.add(role);
+    if (role !== undefined && knownRoles.size < maxRoles) knownRoles.add(role);
   }
-  if (known.size === before) return;
-  const options = [...known].sort().map((value) => el('option', { value }));
+  if (knownRoles.size === before) return;
+  const options = [...knownRoles].sort().map((value) => el('option', { value }));
   byId('known-roles', HTMLDataListElement).replaceChildren(...options);
 }

@@ -13,25 +13,38 @@ const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' }
  */
 export function createFeedState(changes) {
   const state = byId('feed-state', HTMLElement);
-  let added = 0;
+  /** @type {Set<number>} */
+  const added = new Set();
 
   function show() {
     state.dataset['state'] = changes.state;
-    state.textContent = texts[changes.state] + (added === 0 ? '' : ` · ${added} new`);
+    state.textContent = texts[changes.state] + (added.size === 0 ? '' : ` · ${added.size} new`);
   }
 
   changes.addEventListener('state', show);
   show();
   return {
-    /** Counts a user that another person has added. */
-    add() {
-      added += 1;
+    /**
+     * Counts a user that another person has added.
+     * @param {number} id
+     */
+    add(id) {
+      added.add(id);
+      show();
+    },
+
+    /**
+     * No longer counts a user that was deleted.
+     * @param {number} id
+     */
+    remove(id) {
+      added.delete(id);
       show();
     },
 
     /** Resets the count after the list was read. A user that was added during the read may be missed. */
     reset() {
-      added = 0;
+      added.clear();
       show();
     },
   };
