@@ -19,6 +19,8 @@ export interface Key {
 /** The characters that a key may have. */
 export const secretPattern = /^[\x21-\x7e]+$/;
 const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
+// A part of a list whose scopes were joined by a comma, or a key without its secret.
+const unfinishedPattern = new RegExp(`^[\\w.-]{1,64}:(?:${scopes.join('|')})(?:\\+|$)`);
 const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
@@ -30,6 +32,10 @@ export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
   if (!secretPattern.test(secret)) {
     throw new TypeError('an API key must consist of visible ASCII characters');
+  }
+  // Everyone could guess this secret, which would have all scopes.
+  if (name === undefined && unfinishedPattern.test(text)) {
+    throw new TypeError('an API key with scopes must be NAME:SCOPES=KEY, its scopes joined by +');
   }
   const given = name === undefined ? scopes : list.split('+');
   const known = scopes.filter((scope) => given.includes(scope));

@@ -98,7 +98,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const findSame = db.prepare(
     `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${placeholders(columns)})`,
   );
-  /** Finds the record after a write that changed no row; `undefined` if it is missing. Fails for another version. */
+  /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
   const unchanged = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
     const record = row && toRecord<Row>(columns, row);
@@ -145,11 +145,12 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     },
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
+      // Check the version first: the changes of the child records may be many, and other writes wait meanwhile.
+      if (unchanged(key, expected) === undefined) return false;
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
       const row = remove.get(...key, jsonOf(expected));
       if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
-      else unchanged(key, expected);
       return row !== undefined;
     },
 

@@ -161,6 +161,8 @@ describe('the feed of changes in a SQLite file', () => {
       for (const result of results) assert.equal(result.status, 'rejected');
     }
     await rejects(store.users.delete(1), 'internal');
+    // A stale version is found before the deletions of the posts are written, which may be many.
+    await rejects(store.users.delete(1, { expected: [2] }), 'precondition-failed');
     assert.deepEqual(await rows(), rowsBefore);
     assert.deepEqual(await readAll(feedOf(store)), before);
     assert.equal((await store.users.create({ name: 'Eve' }, { idempotency })).value.id, 3);
