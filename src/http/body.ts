@@ -139,7 +139,7 @@ function isOnlyReader(message: IncomingMessage): boolean {
 }
 
 // RFC 9112, 6.3. With `optimizeEmptyRequests`, a request without a body emits no events.
-function hasBody({ headers }: IncomingMessage): boolean {
+export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 

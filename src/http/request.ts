@@ -1,6 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
-import { checkBodyHead, discardBody, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
+import {
+  checkBodyHead,
+  discardBody,
+  hasBody,
+  type Json,
+  jsonReadByHost,
+  parseJson,
+  readBody,
+} from './body.ts';
 import type { Connection } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import { freeBytes, type MemoryBudget } from './memory-budget.ts';
@@ -136,6 +144,11 @@ export class HttpRequest {
     const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
     checkBodyHead(this.raw, limit);
     return parseJson(await this.#bytes(limit));
+  }
+
+  /** Waits for the rest of a body that is not used: a write must not happen if its client gets 400 or 408. */
+  async receive(): Promise<void> {
+    if (!this.raw.complete && hasBody(this.raw)) await this.#bytes(recordBytes);
   }
 
   async #bytes(maxBytes: number): Promise<Buffer> {

@@ -1,7 +1,8 @@
 import { addAbortListener, once } from 'node:events';
 import type { Server } from 'node:http';
-import { type AddressInfo, Server as NetServer } from 'node:net';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
+import { connectionOf } from './connection.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
@@ -142,10 +143,12 @@ export class HttpServer {
     const sweep = (): void => {
       // First let the event loop read the sockets: a connection with a new request is no longer idle.
       setImmediate(() => {
-        // Node treats a connection as idle even while a slow client is still reading the last bytes.
-        if (this.#connections.sockets.every((socket) => socket.writableLength === 0)) {
-          this.#server.closeIdleConnections();
-        }
+        // Node treats a connection as idle even while a slow client is still reading the last bytes. A response that
+        // began before this call has promised its client that the connection stays open.
+        const since = performance.now() - idleMs;
+        const isIdle = (socket: Socket) =>
+          socket.writableLength === 0 && connectionOf(socket).idleSince <= since;
+        if (this.#connections.sockets.every(isIdle)) this.#server.closeIdleConnections();
         // Node does not know connections whose TLS handshake has not ended.
         for (const socket of isSecure(this.#server) ? this.#connections.handshakes : []) socket.destroy();
       });

@@ -48,8 +48,8 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
   // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
-  const isFinal =
-    error.isFinal || (error.kind === 'conflict' && request.header('idempotency-key') === undefined);
+  const hasKey = request.method === 'POST' && request.header('idempotency-key') !== undefined;
+  const isFinal = error.isFinal || (error.kind === 'conflict' && !hasKey);
   // Nothing throws it, so it is not an `HttpError`, which would capture another stack trace.
   return {
     status: errorStatuses[error.kind],

@@ -164,7 +164,9 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 
     async delete(request) {
       const path = pathOf(request);
-      if (!(await records(store, path.userId).delete(path.id, changeOptions(request)))) throw missing(path);
+      const options = changeOptions(request);
+      await request.receive();
+      if (!(await records(store, path.userId).delete(path.id, options))) throw missing(path);
       return { status: 204 };
     },
   } satisfies Readonly<Record<string, Handler>>;

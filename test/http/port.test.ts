@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
-import { head } from '../kit/wire.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
 
@@ -23,7 +23,8 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
     throw error;
   };
   const options = { basePath: '', observe, commonHeaders: {}, toErrorResponse, limits };
-  const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
+  const handlers = { 'GET /big': () => ({ status: 200, body: big }), 'GET /small': () => ({ status: 204 }) };
+  const face = createFace(handlers, options);
   const server = new HttpServer({
     observe,
     timeouts,
@@ -39,6 +40,20 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
   t.after(() => close(AbortSignal.abort()));
   return { port, close };
 }
+
+test('a connection stays open for idleMs after a response that ended late, because its client may send more', async (t) => {
+  const { port, close } = await startPort(t);
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write(head('GET /small')).next()).headers['connection'], 'keep-alive');
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const closing = close(AbortSignal.timeout(30_000), 60_000);
+  t.mock.timers.tick(60_000);
+  // Idle connections are closed in the next turn.
+  await new Promise((resolve) => setImmediate(resolve));
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal((await wire.write(head('GET /small')).next()).headers['connection'], 'close');
+  await closing;
+});
 
 /** Reads a response with pauses, and resolves to its length when the connection ends. */
 async function readSlowly(socket: Socket): Promise<number> {

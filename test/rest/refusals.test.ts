@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
 import { type RunningService, startService } from '../support/service.ts';
 
@@ -309,4 +310,20 @@ async function refuse(line: string, options: RequestOptions, status: number, mes
   assert.deepEqual(stored, before, 'the stored data has not changed');
   shared = current;
   return answer;
+}
+
+const unfinished: readonly [what: string, lines: readonly string[], body: string, status: number][] = [
+  ['malformed', ['Transfer-Encoding: chunked'], 'ZZ\r\n', 400],
+  ['late', ['Content-Length: 5'], 'ab', 408],
+  ['too long', ['Content-Length: 200000'], 'x'.repeat(200_000), 413],
+];
+for (const [what, lines, body, status] of unfinished) {
+  test(`a DELETE whose body is ${what} deletes nothing`, async (t) => {
+    const timeouts = { headersTimeoutMs: 200, requestTimeoutMs: 400, checkingIntervalMs: 50 };
+    const { http, port } = await startService(t, { timeouts });
+    await send(http, 'POST /users', { json: { name: 'Ann' } });
+    const wire = (await Wire.open(t, port)).write(head('DELETE /users/1', ...lines), body);
+    assert.equal((await wire.next()).status, status);
+    assert.equal((await send(http, 'GET /users/1')).status, 200);
+  });
 }
