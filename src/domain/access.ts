@@ -20,7 +20,7 @@ export interface Key {
 export const secretPattern = /^[\x21-\x7e]+$/;
 const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
 // A part of a list whose scopes were joined by a comma, or a key without its secret.
-const unfinishedPattern = new RegExp(`^[\\w.-]{1,64}:(?:${scopes.join('|')})(?:\\+|$)`);
+const unfinishedPattern = new RegExp(`^(?:[\\w.-]{1,64}:)?(?:${scopes.join('|')})(?:[+=]|$)`, 'i');
 const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**

@@ -10,12 +10,16 @@ export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Rejects a body that is too long (413) or compressed (415) from its headers, before it is read. */
-export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): void {
+/** Rejects a compressed body with 415. */
+export function checkEncoding({ headers }: IncomingMessage): void {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
   }
+}
+
+/** Rejects a body that is too long with 413, before it is read. */
+export function checkLength({ headers }: IncomingMessage, maxBytes: number): void {
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 

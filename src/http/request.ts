@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import {
-  checkBodyHead,
+  checkEncoding,
+  checkLength,
   discardBody,
   hasBody,
   type Json,
@@ -141,24 +142,25 @@ export class HttpRequest {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);
     if (read !== undefined) return read;
-    const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
-    checkBodyHead(this.raw, limit);
-    return parseJson(await this.#bytes(limit));
+    checkEncoding(this.raw);
+    return parseJson(await this.#bytes(maxBytes));
   }
 
-  /** Waits for the rest of a body that is not used: a write must not happen if its client gets 400 or 408. */
+  /** Waits for the rest of a body that is not used: a write must not happen if its client gets 400, 408 or 413. */
   async receive(): Promise<void> {
     if (!this.raw.complete && hasBody(this.raw)) await this.#bytes(recordBytes);
   }
 
   async #bytes(maxBytes: number): Promise<Buffer> {
     const { raw, response } = this;
+    const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
+    checkLength(raw, limit);
     // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
     const mayContinue = waits && raw.httpVersion !== '1.0';
     if (mayContinue && !response.headersSent && !response.destroyed) response.writeContinue();
-    const reading = readBody(raw, maxBytes, (bytes, cancel) => this.hold(bytes, cancel));
+    const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;
     if (raw.complete) return await reading;

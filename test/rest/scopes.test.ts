@@ -136,9 +136,11 @@ for (const [key, problem] of [
   ['a:read+=secret', /the API key "a" must have scopes/],
   ['a:read=', /visible ASCII/],
   ['', /visible ASCII/],
-  // The first part of `a:read,write=secret`.
+  // The parts of `a:read,write=secret`.
   ['a:read', /NAME:SCOPES=KEY, its scopes joined by \+/],
+  ['write=secret', /NAME:SCOPES=KEY/],
   ['a:write+read', /NAME:SCOPES=KEY/],
+  ['a:READ', /NAME:SCOPES=KEY/],
   ['a:read=sha256:secret', /64 hexadecimal digits after sha256:/],
   [`a:read=sha256:${digest.slice(1)}`, /64 hexadecimal digits/],
   [`a:read=sha256:${digest}0`, /64 hexadecimal digits/],

@@ -40,8 +40,8 @@ export async function isOwnRequest(requestId = '') {
 }
 
 /**
- * A random UUID, also for Idempotency-Key. `crypto.randomUUID` exists only in secure contexts. A console over plain HTTP in a local
- * network is not one.
+ * A random UUID, also for Idempotency-Key. `crypto.randomUUID` exists only in secure contexts. A console over plain
+ * HTTP in a local network is not one.
  * @returns {string}
  */
 export function randomKey() {

@@ -99,7 +99,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${placeholders(columns)})`,
   );
   /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
-  const unchanged = (key: Key, expected: Expected): Row | undefined => {
+  const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
     const record = row && toRecord<Row>(columns, row);
     if (record && expected?.includes(record.version) === false)
@@ -132,7 +132,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       const values = patchValues(edited, patch);
       const row = update.get(...key, jsonOf(expected), ...values);
       if (row === undefined) {
-        const record = unchanged(key, expected);
+        const record = findExpected(key, expected);
         const current = record && recordValues(edited, record);
         if (current?.every((value, i) => value === (values[i] ?? value)) === false) {
           throw versionsExhausted(table.record, key[0]);
@@ -146,7 +146,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
       // Check the version first: the changes of the child records may be many, and other writes wait meanwhile.
-      if (unchanged(key, expected) === undefined) return false;
+      if (findExpected(key, expected) === undefined) return false;
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
       const row = remove.get(...key, jsonOf(expected));
