@@ -87,8 +87,8 @@ export class HttpListener {
       return;
     }
     if (next !== undefined && !this.#knows(message)) return next();
-    // Nor is a request after one that was late or malformed, whose error is the last response of the connection. It
-    // waits for ever, so that reading pauses if many follow.
+    // The error for a late or malformed request is the last response of its connection. A request after it is never
+    // started, but waits like others, so that reading pauses if many follow.
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);

@@ -142,7 +142,7 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
   const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
   const hidesWarnings = isPooled && state.client_min_messages === 'error';
-  const setting = 'run ALTER ROLE … SET client_min_messages';
+  const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
   return [
     Number.parseInt(state.version, 10) < oldestVersion
       ? fail(server, `use PostgreSQL ${oldestVersion} or newer`)
@@ -153,7 +153,7 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
       : isDurable
         ? ok(synchronous_commit === 'off' ? `${commits}, which the service sets to on` : commits)
         : warn(commits, 'set both to on: without them a crash can damage the database'),
-    ...(hidesWarnings ? [fail('client_min_messages error, behind a pooler', `${setting} = warning`)] : []),
+    ...(hidesWarnings ? [fail('client_min_messages error, behind a pooler', remedy)] : []),
     encoding === 'UTF8'
       ? ok('the encoding is UTF8')
       : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),

@@ -35,7 +35,10 @@ describe('reads from standbys', async () => {
     t.after(() => store.close());
     const outcomes = () => [...new Set(reads.map(({ host, outcome }) => `${host.split(':')[1]} ${outcome}`))];
     // On a slow machine a standby may lag, and is then not used for a second.
-    async function untilAnswered(id: number, ...servers: readonly PostgresServer[]): Promise<void> {
+    async function untilAnswered(
+      id: number,
+      ...servers: readonly { readonly port: number }[]
+    ): Promise<void> {
       await until(async () => {
         await store.users.get(id);
         return servers.every(({ port }) => outcomes().includes(`${port} answered`));
@@ -119,17 +122,23 @@ describe('reads from standbys', async () => {
     }, 'the standby responds again');
   });
 
-  it('use the primary while a standby hangs, and then the standby again', async (t) => {
+  /** Opens a store with one user and a standby, which has answered a read and now hangs. */
+  async function openHanging(t: TestContext) {
     const forwarder = await openForwarder(quick.port);
     t.after(() => forwarder.close());
-    const standby = quick.url(database, forwarder.port);
-    const { store, reads, outcomes } = await open(t, urlOf(primary), standby);
+    const { store, reads, untilAnswered } = await open(
+      t,
+      urlOf(primary),
+      quick.url(database, forwarder.port),
+    );
     const id = await create(store, 'Ada');
-    await until(async () => {
-      await store.users.get(id);
-      return outcomes().includes(`${forwarder.port} answered`);
-    }, 'the standby answers a read');
+    await untilAnswered(id, forwarder);
     forwarder.freeze();
+    return { store, reads, id, forwarder };
+  }
+
+  it('use the primary while a standby hangs, and then the standby again', async (t) => {
+    const { store, reads, id, forwarder } = await openHanging(t);
     const startedAt = performance.now();
     assert.equal((await store.users.get(id))?.name, 'Ada');
     // The standby has 1.1 s. Without this limit, the read would end after 11 s.
@@ -143,16 +152,7 @@ describe('reads from standbys', async () => {
   });
 
   it('end on the primary if the store closes while a standby hangs', async (t) => {
-    const forwarder = await openForwarder(quick.port);
-    t.after(() => forwarder.close());
-    const standby = quick.url(database, forwarder.port);
-    const { store, outcomes } = await open(t, urlOf(primary), standby);
-    const id = await create(store, 'Ada');
-    await until(async () => {
-      await store.users.get(id);
-      return outcomes().includes(`${forwarder.port} answered`);
-    }, 'the standby answers a read');
-    forwarder.freeze();
+    const { store, id } = await openHanging(t);
     const sort = [{ field: 'id', descending: false }] as const;
     const listed = store.posts(id).list({ filter: {}, sort, limit: 1, start: { offset: 0 } });
     await store.close();
