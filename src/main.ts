@@ -5,10 +5,17 @@ import './require-node.cjs';
 
 const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
-// machine could put code for us to run into the shared folder of temporary files. Node.js would create a missing
-// one, or try for ever if that is impossible, as for /proc/home.
-if (home && (await import('node:fs')).existsSync(home)) {
-  (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
+// machine could put code for us to run into the shared folder of temporary files.
+if (home) {
+  const { existsSync, mkdirSync } = await import('node:fs');
+  const cache = `${home}/.cache`;
+  try {
+    // Node.js would also create the home, or try for ever if that is impossible, as in /proc.
+    if (!existsSync(cache)) mkdirSync(cache);
+    (await import('node:module')).enableCompileCache(`${cache}/users-service`);
+  } catch {
+    // Without such a folder, only the start is slower.
+  }
 }
 // If a garbage collection finds no object of `process.nextTick`, V8 slows `nextTick` down for good. So keep one.
 const { executionAsyncResource } = await import('node:async_hooks');

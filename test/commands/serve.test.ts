@@ -286,10 +286,11 @@ describe('the process of the service', () => {
     assert.equal((await wire.write(head('GET /users', 'A: \u0001')).next()).status, 400);
   });
 
-  it('keeps its compiled modules in the home directory, unless that is missing', async (t) => {
+  it('keeps its compiled modules in the home directory, unless that is missing or accepts no folder', async (t) => {
     const home = await temporaryFolder(t);
-    for (const folder of [home, join(home, 'missing')]) {
-      await runTool(process.execPath, [main, '--version'], { env: { HOME: folder } });
+    for (const folder of [home, join(home, 'missing'), '/proc']) {
+      const { code } = await runTool(process.execPath, [main, '--version'], { env: { HOME: folder } });
+      assert.equal(code, 0, folder);
     }
     assert.deepEqual(await readdir(home), ['.cache']);
     assert.notDeepEqual(await readdir(join(home, '.cache', 'users-service')), []);
