@@ -3,6 +3,10 @@
 // It imports them dynamically, so that such a Node.js first runs the check of its version.
 import './require-node.cjs';
 
+const args = process.argv.slice(2);
+// A SIGHUP must not end a service that still loads its modules. The service reads its files after it has begun to
+// handle the signal, so it misses no change of them. Other commands end.
+if (/^(serve$|-|$)/.test(args[0] ?? '')) process.on('SIGHUP', () => undefined);
 const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
 // machine could put code for us to run into the shared folder of temporary files.
@@ -25,7 +29,7 @@ const { run } = await import('./commands/commands.ts');
 // Continue when a reader of our output or progress closes the pipe.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 process.exitCode = await run({
-  args: process.argv.slice(2),
+  args,
   env: process.env,
   nodeVersion: process.version,
   stdin: process.stdin,

@@ -191,6 +191,23 @@ describe('a signal to the service', () => {
     assert.equal(await running.end(), 0);
   });
 
+  it('SIGHUP while the modules are loaded ends other commands, but not the service', async (t) => {
+    const source = `
+      import { registerHooks } from 'node:module';
+      registerHooks({
+        load(url, context, next) {
+          if (url.endsWith('/commands.ts')) process.kill(process.pid, 'SIGHUP');
+          return next(url, context);
+        },
+      })`;
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
+    const running = await startProcess(t, ['--database', 'memory:'], env);
+    assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    assert.equal(await running.end(), 0);
+    const child = spawn(process.execPath, [main, 'export'], { env: { ...environment(), ...env } });
+    assert.deepEqual(await once(child, 'exit'), [null, 'SIGHUP']);
+  });
+
   it('SIGHUP reloads the certificate, and keeps the old one when the new one is invalid', async (t) => {
     const folder = await temporaryFolder(t);
     const [first, second] = [createCertificate('first'), createCertificate('second')];
