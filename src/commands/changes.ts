@@ -134,9 +134,10 @@ async function readState(file: string): Promise<string | undefined> {
     const text = await readFile(file, 'utf8');
     return String(parseChangePosition(file, text.trim()));
   } catch (error) {
-    if (Error.isError(error) && 'code' in error && error.code === 'ENOENT') return undefined;
-    if (!(error instanceof DomainError)) throw error;
-    throw new UsageError(`--state must be a file that this command has written, not ${file}`);
+    const code = Error.isError(error) && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return undefined;
+    const reason = code === undefined ? '' : ` (${code})`;
+    throw new UsageError(`--state must be a file that this command has written, not ${file}${reason}`);
   }
 }
 

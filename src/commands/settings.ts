@@ -200,12 +200,13 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
 
 /** Reads a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
 async function readKeys(path: string, earlier: readonly string[]): Promise<string[]> {
+  const text = await readFile(path, 'utf8');
   const { mode, uid } = await stat(path);
   // The group may read a file of root, because Kubernetes and systemd pass secrets this way.
   const others = uid === 0 ? 0o037 : 0o077;
   // Windows has no such modes.
   if (platform() !== 'win32' && (mode & others) !== 0) throw new Error('others have access: chmod 600');
-  const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
+  const lines = text.split('\n').map((line) => line.trim());
   const parsed = [...parseKeys(earlier)];
   return lines.filter((line, index) => {
     if (line === '' || line.startsWith('#')) return false;

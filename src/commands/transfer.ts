@@ -180,7 +180,6 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
         `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
     const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
-
     let added = 0;
     const progress = createProgress(stderr, 'import', records);
     const imported = await readAll(readFile(file), progress, async (batch) => {
@@ -200,7 +199,8 @@ function countText(records: number): string {
 async function openStream(path: string): Promise<Readable | undefined> {
   const stats = await stat(path);
   if (stats.isFile()) return undefined;
-  if (!stats.isFIFO()) return createReadStream(path);
+  // The error of a read, such as that of a folder, has no path.
+  if (!stats.isFIFO()) return createReadStream(path).on('error', (error) => Object.assign(error, { path }));
   // The process could not exit while a thread waits for a writer or for data, so nothing here may block.
   return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
 }

@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
@@ -265,13 +265,18 @@ describe('users-service changes', () => {
     }
   });
 
-  it('rejects a file without a saved position', async (t) => {
+  it('rejects a file without a saved position, and a folder', async (t) => {
     const state = await temporaryFile(t);
     await writeFile(state, 'my diary');
-    const { code, stderr } = await runCommand(['changes', ...url, '--state', state]);
-    assert.deepEqual(
-      [code, stderr],
-      [2, `users-service: --state must be a file that this command has written, not ${state}\n`],
-    );
+    for (const [path, reason] of [
+      [state, ''],
+      [dirname(state), ' (EISDIR)'],
+    ] as const) {
+      const { code, stderr } = await runCommand(['changes', ...url, '--state', path]);
+      assert.deepEqual(
+        [code, stderr],
+        [2, `users-service: --state must be a file that this command has written, not ${path}${reason}\n`],
+      );
+    }
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { printed, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
@@ -111,6 +111,14 @@ for (const [what, text, mode, problem] of [
     assert.doesNotMatch(stderr, /secret/);
   });
 }
+
+test('a folder in place of a file of API keys is rejected as a folder, also if others have access to it', async (t) => {
+  const folder = dirname(await keysFile(t, 'key\n'));
+  await chmod(folder, 0o755);
+  const { code, stderr } = await runCommand(['--print-config', '--api-keys-file', folder]);
+  assert.equal(code, 2);
+  assert.ok(stderr.endsWith(`, not ${JSON.stringify(folder)} (EISDIR)\n`), stderr);
+});
 
 for (const [mode, accepted] of [
   [0o440, true],
