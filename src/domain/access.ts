@@ -1,5 +1,13 @@
-import { hash, timingSafeEqual } from 'node:crypto';
+import { createRequire } from 'node:module';
 import { DomainError } from './errors.ts';
+
+const require = createRequire('/');
+let crypto: typeof import('node:crypto') | undefined;
+/** `node:crypto`, loaded with the first key, because it takes a twentieth of a start. */
+function loadCrypto(): typeof import('node:crypto') {
+  crypto ??= require('node:crypto') as typeof import('node:crypto');
+  return crypto;
+}
 
 /** Which requests for users and posts need a key. */
 export const authModes = ['none', 'writes', 'all'] as const;
@@ -48,7 +56,7 @@ export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   if (prefix !== undefined && hex === undefined) {
     throw new TypeError('an API key must have 64 hexadecimal digits after sha256:');
   }
-  const digest = hex === undefined ? hash('sha256', secret, 'buffer') : Buffer.from(hex, 'hex');
+  const digest = hex === undefined ? loadCrypto().hash('sha256', secret, 'buffer') : Buffer.from(hex, 'hex');
   if (earlier.some((key) => key.digest.equals(digest))) {
     throw new TypeError('each API key must have a different secret');
   }
@@ -87,6 +95,7 @@ export class Access {
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');
+    const { hash, timingSafeEqual } = loadCrypto();
     const given = hash('sha256', presented, 'buffer');
     let found: Key | undefined;
     // Compare all digests, which have one length, so that the time reveals nothing about a key.

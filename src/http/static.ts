@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import {
@@ -11,6 +10,7 @@ import {
 } from './conditional.ts';
 import type { Handler } from './listener.ts';
 import { free } from './memory-budget.ts';
+import { loadCrypto } from './node-http.ts';
 import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
@@ -171,7 +171,7 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
 function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
   const version =
     content instanceof Uint8Array
-      ? hash('sha256', content, 'base64url')
+      ? loadCrypto().hash('sha256', content, 'base64url')
       : `${stat.size.toString(36)}-${Math.trunc(stat.ctimeMs * 1000).toString(36)}`;
   return coding === undefined ? version : `${version}-${coding}`;
 }

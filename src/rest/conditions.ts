@@ -1,8 +1,8 @@
-import { hash } from 'node:crypto';
 import { DomainError, invalid } from '../domain/errors.ts';
 import { positivePattern } from '../domain/record.ts';
 import type { IdempotencyKey } from '../domain/repository.ts';
 import { parseEntityTags } from '../http/conditional.ts';
+import { loadCrypto } from '../http/node-http.ts';
 import type { HttpRequest } from '../http/request.ts';
 
 /**
@@ -48,5 +48,5 @@ export function idempotencyKey(request: HttpRequest, draft: object): Idempotency
   const content = JSON.stringify([request.method, request.template, request.params, draft]);
   // Separates the keys of different clients: headers cannot contain a line break.
   const scoped = request.keyName === undefined ? key : `${request.keyName}\n${key}`;
-  return { key: scoped, fingerprint: hash('sha256', content, 'base64url') };
+  return { key: scoped, fingerprint: loadCrypto().hash('sha256', content, 'base64url') };
 }

@@ -33,6 +33,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   // Only `http/node-http.ts` loads these. It does not import them, because an import would load much more.
   'node:http': [],
   'node:https': [],
+  // A service without keys starts without it.
+  'node:crypto': ['storage', 'commands'],
   'node:sqlite': ['storage'],
   'node:cluster': ['workers'],
   'node:test': ['conformance'],
