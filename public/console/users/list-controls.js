@@ -26,6 +26,7 @@ export function createListControls(navigation, users) {
     navigation.list({ sort }),
   );
   let shown = navigation.view;
+  let counting = new AbortController();
   name.value = shown.name;
   role.value = shown.role;
 
@@ -44,17 +45,25 @@ export function createListControls(navigation, users) {
     setEnabled(count, false);
     const { view } = navigation;
     const filter = filterOf(view);
+    counting = new AbortController();
+    const { signal } = counting;
     try {
-      const number = await users.count(apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`));
-      // The filter may have changed during the request.
-      if (`${filter}` === `${filterOf(navigation.view)}`) {
-        total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
-      }
+      const url = apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`);
+      const number = await users.count(url, signal);
+      total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
     } catch (error) {
+      if (signal.aborted) return;
       announce(`The users could not be counted: ${explain(error)}`);
     }
     setEnabled(count, true);
   });
+
+  /** Removes the outdated count, and stops one that is running. */
+  function forgetTotal() {
+    counting.abort();
+    setEnabled(count, true);
+    total.textContent = '';
+  }
 
   return {
     /** Shows the values of the view. */
@@ -64,17 +73,14 @@ export function createListControls(navigation, users) {
       size.value = String(view.limit);
       clear.hidden = filterOf(view).size === 0;
       // A total is only valid for one filter at one moment.
-      if (`${filterOf(view)}` !== `${filterOf(shown)}`) total.textContent = '';
+      if (`${filterOf(view)}` !== `${filterOf(shown)}`) forgetTotal();
       // Keep typed text that is not applied yet.
       if (view.name !== shown.name) name.value = view.name;
       if (view.role !== shown.role || role.value === '') role.value = view.role;
       shown = view;
     },
 
-    /** Removes the outdated count. */
-    forgetTotal() {
-      total.textContent = '';
-    },
+    forgetTotal,
   };
 }
 

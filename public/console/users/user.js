@@ -25,10 +25,11 @@ export function createUsersApi(send) {
     /**
      * The number of users on all pages of a list. It uses HEAD because it does not need the rows.
      * @param {URL} url
+     * @param {AbortSignal} signal
      * @returns {Promise<number>}
      */
-    async count(url) {
-      const { headers } = await send({ method: 'HEAD', url, headers: { prefer: 'count=exact' } });
+    async count(url, signal) {
+      const { headers } = await send({ method: 'HEAD', url, headers: { prefer: 'count=exact' }, signal });
       return Number(headers.get('x-total-count'));
     },
   };
