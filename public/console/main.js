@@ -13,7 +13,7 @@ import { byId, moveFocus, wireCloseButtons } from './ui/dom.js';
 import { forgetDraftsOf, hasDrafts } from './ui/drafts.js';
 import { createApiKey } from './ui/key-dialog.js';
 import { announce, nameText } from './ui/messages.js';
-import { formatView, isListed, Navigation } from './ui/navigation.js';
+import { formatView, Navigation } from './ui/navigation.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
 import { createUsersApi, userKind } from './users/user.js';
@@ -125,7 +125,7 @@ function apply({ type, version, data }) {
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {
     if (kind !== 'user') posts.add(data);
-    else if (isListed(navigation.view, data) && !table.has(data.id)) feed.add(data.id);
+    else if (list.willShow(data)) feed.add(data.id);
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);

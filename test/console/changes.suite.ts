@@ -12,6 +12,7 @@ import {
   changeUser,
   firstNameIs,
   holdReads,
+  numbered,
   openUser,
   recordRequests,
 } from './people.ts';
@@ -60,18 +61,24 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await row(page, 'Bob').count(), 0);
   });
 
-  test('are not counted as new users if the filter of the list leaves them out, or after their deletion', async (t) => {
+  test('are not counted as new users if the page would not list them, or after their deletion', async (t) => {
     const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
-    const page = await open(t, `${http}/#/?name=A&role=admin`);
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    for (const user of [{ name: 'Ann' }, { name: 'Bob', role: 'admin' }, { name: 'Amy', role: 'admin' }]) {
-      await send(http, 'POST /users', { json: user });
-    }
-    await page.getByText('Live · 1 new').waitFor();
-    await send(http, 'DELETE /users/4');
-    await page.getByText('Live', { exact: true }).waitFor();
+    const role = 'admin';
+    await addUsers(http, [...numbered(11).map(({ name }) => ({ name, role })), { name: 'Ada', role }]);
+    const page = await open(t, `${http}/#/?name=u&role=admin&sort=-name&limit=10`);
+    const check = async (firstName: string, unlisted: readonly object[], listed: object) => {
+      await firstNameIs(page, firstName);
+      await isLive(page);
+      for (const json of unlisted) await send(http, 'POST /users', { json });
+      const { headers } = await send(http, 'POST /users', { json: listed });
+      await page.getByText('Live · 1 new').waitFor();
+      await send(http, `DELETE ${headers.location}`);
+      await page.getByText('Live', { exact: true }).waitFor();
+    };
+    const unlisted = [{ name: 'user 012' }, { name: 'Bob', role }, { name: 'user 000', role }];
+    await check('user 011', unlisted, { name: 'user 005', role });
+    await page.getByRole('button', { name: 'Next' }).click();
+    await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
   });
 
   test('appear in the open user without losing typed text, and show a conflict before it is saved', async (t) => {

@@ -8,7 +8,8 @@ import { announce } from '../ui/messages.js';
 const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' };
 
 /**
- * Shows whether the page follows the changes of other clients, and how many new users of its list are not shown yet.
+ * Shows whether the page follows the changes of other clients, and how many new users its list
+ * shows when it is read again.
  * @param {Changes} changes
  */
 export function createFeedState(changes) {

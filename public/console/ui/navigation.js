@@ -1,5 +1,7 @@
 // @ts-check
 
+/** @import { User } from '../users/user.js' */
+
 /**
  * The state of the page: which users are listed, and which one is open. A view can be reloaded, shared and
  * revisited. Everything is in the address except `visited`.
@@ -81,10 +83,23 @@ export function filterOf({ name, role }) {
 /**
  * Whether a user is among those that a view lists on its pages.
  * @param {Pick<View, 'name' | 'role'>} view
- * @param {{ readonly name: string, readonly role?: string }} user
+ * @param {User} user
  */
 export function isListed({ name, role }, user) {
   return user.name.startsWith(name) && (role === home.role || user.role === role);
+}
+
+/**
+ * Whether a view lists the first user before the second. Unlike the service, it compares UTF-16 units, whose order differs
+ * only for characters beyond U+FFFF.
+ * @param {Pick<View, 'sort'>} view
+ * @param {User} first
+ * @param {User} second
+ */
+export function isBefore({ sort }, first, second) {
+  const textOf = (/** @type {User} */ { name, role = '' }) => ({ name, role })[sort.replace('-', '')] ?? '';
+  const [low, high] = sort.startsWith('-') ? [second, first] : [first, second];
+  return textOf(low) === textOf(high) ? low.id < high.id : textOf(low) < textOf(high);
 }
 
 /**

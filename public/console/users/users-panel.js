@@ -4,7 +4,7 @@ import { apiUrl } from '../api/base.js';
 import { byId, el, isEnabled, setEnabled, setHidden } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
 import { announce, clearState, nameText, showFailure, showState } from '../ui/messages.js';
-import { filterText, listReference } from '../ui/navigation.js';
+import { filterText, isBefore, isListed, listReference } from '../ui/navigation.js';
 
 /** @import { Page } from '../api/record-calls.js' */
 /** @import { Navigation, View } from '../ui/navigation.js' */
@@ -28,6 +28,8 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   let here = apiUrl('users');
   /** @type {URL | undefined} */
   let next;
+  /** @type {readonly User[]} */
+  let shown = [];
   let loading = new AbortController();
   /** @type {User | undefined} */
   let created;
@@ -86,6 +88,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
 
   /** @param {Page<User>} page */
   function show({ items }) {
+    shown = items;
     learnRoles(items);
     table.show(items);
     for (const change of changes) table.update(...change);
@@ -132,6 +135,20 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   });
   return {
     reload: load,
+
+    /**
+     * Whether this page lists a new user when it is read again.
+     * @param {User} user
+     */
+    willShow(user) {
+      const { view } = navigation;
+      if (!isListed(view, user) || table.has(user.id)) return false;
+      const [first] = shown;
+      const last = shown.at(-1);
+      const isOnEarlierPage = view.page > 1 && (first === undefined || isBefore(view, user, first));
+      const hasRoom = next === undefined && shown.length < view.limit;
+      return !isOnEarlierPage && (hasRoom || (last !== undefined && isBefore(view, user, last)));
+    },
 
     /**
      * Shows a changed user in its present row.
