@@ -167,9 +167,7 @@ createBanner(connection, focusContent);
 addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();
 });
-apiKey.addEventListener('change', () => {
-  if (apiKey.value !== undefined) reload();
-});
+apiKey.addEventListener('change', reload);
 createRequestDock(log);
 createLivePanel({ connection, apiKey });
 void follow();

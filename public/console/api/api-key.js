@@ -22,11 +22,12 @@ export class ApiKey extends EventTarget {
     this.#askPerson = askPerson;
   }
 
+  /** @returns {string | undefined} */
   get value() {
     return session.read(name);
   }
 
-  /** @param {string | undefined} value `undefined` forgets the key */
+  /** @param {string} value */
   set value(value) {
     session.write(name, value);
     this.isRejected = false;

@@ -2,6 +2,7 @@
 import { ApiKey, keyProblem } from '../api/api-key.js';
 import { byId, el, showDialog } from './dom.js';
 import { clearFieldProblem, showFieldProblem } from './forms.js';
+import { session } from './memory.js';
 
 /**
  * The key of this tab, with its dialog and its button.
@@ -20,7 +21,7 @@ export function createApiKey() {
  * @param {ApiKey} apiKey
  */
 function createKeyDialog(apiKey) {
-  const { dialog, form, input, forget } = buildDialog();
+  const { dialog, form, input, forget, hint } = buildDialog();
   let given = false;
 
   form.addEventListener('submit', (event) => {
@@ -33,8 +34,9 @@ function createKeyDialog(apiKey) {
     dialog.close();
   });
   forget.addEventListener('click', () => {
-    apiKey.value = undefined;
-    dialog.close();
+    // On a shared computer, nothing must stay that the key has read or that was typed with it.
+    for (const name of session.names()) session.write(name, undefined);
+    location.reload();
   });
 
   return {
@@ -46,6 +48,7 @@ function createKeyDialog(apiKey) {
       given = false;
       input.value = '';
       forget.hidden = apiKey.value === undefined;
+      hint.hidden = forget.hidden;
       clearFieldProblem(input);
       const closed = showDialog(dialog);
       if (rejected) showFieldProblem(input, 'The service does not accept this key');
@@ -64,6 +67,7 @@ function buildDialog() {
     ...{ required: '', autocomplete: 'off', spellcheck: 'false', autofocus: '' },
   });
   const forget = el('button', { class: 'button button-quiet', type: 'button' }, 'Forget key');
+  const hint = el('p', { class: 'hint' }, 'Forgetting the key also removes unsaved text from this tab.');
   const form = el(
     'form',
     { novalidate: '' },
@@ -76,6 +80,7 @@ function buildDialog() {
       '.',
     ),
     el('div', { class: 'field' }, el('label', { for: 'key-input' }, 'Key'), input),
+    hint,
     el(
       'div',
       { class: 'actions' },
@@ -87,7 +92,7 @@ function buildDialog() {
   const labels = { 'aria-labelledby': 'key-heading', 'aria-describedby': 'key-text' };
   const dialog = el('dialog', { id: 'key-dialog', ...labels }, form);
   document.body.append(dialog);
-  return { dialog, form, input, forget };
+  return { dialog, form, input, forget, hint };
 }
 
 /**
