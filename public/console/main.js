@@ -10,7 +10,7 @@ import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
 import { createRequestDock, RequestLog } from './requests/requests.js';
 import { byId, moveFocus, wireCloseButtons } from './ui/dom.js';
-import { forgetDraftsOf, hasDrafts } from './ui/drafts.js';
+import { deletedUsers, forgetDraftsOf, hasDrafts } from './ui/drafts.js';
 import { createApiKey } from './ui/key-dialog.js';
 import { announce, nameText } from './ui/messages.js';
 import { formatView, Navigation } from './ui/navigation.js';
@@ -131,6 +131,7 @@ function apply({ type, version, data }) {
     list.update(data, mark);
     if (mark === 'Changed') return panel.change(tagged);
     feed.remove(data.id);
+    deletedUsers.add(data.id);
     if (data.id === opened) void panel.reload();
   }
 }
@@ -141,6 +142,7 @@ changes.addEventListener('change', (event) => {
 changes.addEventListener('gone', () => {
   users.forgetSaved();
   postsApi.forgetSaved();
+  deletedUsers.clear();
   reload();
 });
 connection.addEventListener('back', () => {
@@ -165,7 +167,7 @@ wireCloseButtons(document);
 createBanner(connection, focusContent);
 // Typed text survives a reload, but not closing the tab.
 addEventListener('beforeunload', (event) => {
-  if (hasDrafts()) event.preventDefault();
+  if (hasDrafts(opened)) event.preventDefault();
 });
 apiKey.addEventListener('change', reload);
 createRequestDock(log);

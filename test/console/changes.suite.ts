@@ -632,10 +632,11 @@ test('console: a write without a response is remembered for its change, and a re
 suite('console: closing a tab', { skip: noBrowser }, () => {
   const open = useBrowser();
 
-  test('asks for confirmation only if there is unsaved text', async (t) => {
+  test('asks for confirmation only if there is unsaved text, except that of a deleted user who is not open', async (t) => {
     const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`, { fresh: true });
+    await isLive(page);
     await openUser(page, 'Ada');
     const name = page.getByRole('form', { name: 'Edit user' }).getByLabel('Name');
     await name.fill('Ada L');
@@ -645,6 +646,12 @@ suite('console: closing a tab', { skip: noBrowser }, () => {
     assert.equal(dialog.type(), 'beforeunload');
     await dialog.dismiss();
     await name.fill('Ada');
+    await openUser(page, 'Bob');
+    await page.locator('#detail-heading', { hasText: 'Bob' }).waitFor();
+    await name.fill('Bea');
+    await openUser(page, 'Ada');
+    await send(http, 'DELETE /users/2');
+    await row(page, 'Bob').getByText('Deleted').waitFor();
     await page.getByRole('button', { name: 'New user' }).click();
     await page.locator('#new-name').fill('B');
     await page.locator('#new-name').fill('');

@@ -41,9 +41,22 @@ export function writeTyped(name, fields) {
   return isTyped;
 }
 
-/** Whether there is unsaved text. */
-export function hasDrafts() {
-  return session.names().some((name) => name.startsWith('draft.'));
+/**
+ * The users that another person has deleted. Text typed for them can be copied, but not saved.
+ * @type {Set<number>}
+ */
+export const deletedUsers = new Set();
+
+/**
+ * Whether there is unsaved text, except that of deleted users who are not open.
+ * @param {number | undefined} openId
+ */
+export function hasDrafts(openId) {
+  return session.names().some((name) => {
+    const draft = /^draft\.(?:(?:user|post)\.(\d+))?/.exec(name);
+    const userId = Number(draft?.[1]);
+    return draft !== null && (userId === openId || !deletedUsers.has(userId));
+  });
 }
 
 /**
