@@ -168,11 +168,11 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     }
   });
 
-  test('an outage is shown below the header at any scroll position', async (t) => {
+  test('an outage is shown below the header at any scroll position, and covers no heading', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
-    const page = await open(t, `${http}/#/?limit=50`);
+    const page = await open(t, `${http}/#/users/1?limit=50`);
     await firstNameIs(page, 'user 001');
     await page.evaluate('scrollTo(0, 1e6)');
     await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
@@ -181,6 +181,10 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await banner.waitFor();
     const box = await banner.boundingBox();
     assert.ok(box !== null && Math.abs(box.y - (await bottomOf(page.locator('.top')))) < 1);
+    for (const heading of ['#detail-heading', 'th[data-sort="name"]']) {
+      const { y = 0 } = (await page.locator(heading).boundingBox()) ?? {};
+      assert.ok(y > box.y + box.height - 1, `${heading} is covered`);
+    }
   });
 });
 
