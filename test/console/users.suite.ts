@@ -123,10 +123,12 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await announced(page, 'Ada was not saved: Name must not be blank.');
   });
 
-  test('a change that is being saved shows that it waits, and can be discarded', async (t) => {
+  test('a page that loads and a change that is being saved show that they wait, and a change can be discarded', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
+    // Over a slow network, the scripts arrive seconds after the page.
+    assert.match((await send(http, 'GET /')).text, /id="table-area" aria-busy="true"/);
     const loading = Promise.withResolvers<void>();
     await page.route('**/users/1', async (route) => {
       // A PATCH never reaches the service.
