@@ -52,6 +52,8 @@ suite('console: a user or post that is deleted while it is edited', {
         const button = page.locator('#detail').getByRole('button', { name: label });
         assert.equal(await button.count(), 0, `${label} is shown, but would fail`);
       }
+      const compose = page.getByText('Write a post');
+      assert.equal(await compose.isVisible(), name === 'Bob', 'shown only with text of a new post');
       // The text is not taken for that of another user.
       await page.goto(`${http}/#/users/7`);
       await page.getByText('There is no user 7').waitFor();
