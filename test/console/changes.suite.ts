@@ -39,13 +39,13 @@ async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
 suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('appear in the table with a mark, without moving rows', async (t) => {
+  test('appear in the table with a mark, without moving rows, also on a phone', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/`, { width: 375 });
     await firstNameIs(page, 'Ada');
     await isLive(page);
-    const top = () => page.evaluate<number>("document.querySelector('#user-rows tr:last-child').offsetTop");
+    const top = async () => (await page.locator('#user-rows tr:last-child').boundingBox())?.y;
     const before = await top();
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe', role: 'admin' } });
     await row(page, 'Zoe').getByText('Changed').waitFor();
