@@ -200,6 +200,8 @@ http {
       proxy_pass http://copies;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
+      proxy_buffer_size 16k;
+      proxy_buffers 4 16k;
     }
   }
 }

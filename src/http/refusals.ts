@@ -14,7 +14,6 @@ const lingerMs = 1_000;
 
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
-const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
 /**
  * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
@@ -52,9 +51,11 @@ const unknownVersion: ErrorResponse = { status: 505, message: 'the protocol must
 const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'the request did not arrive in time' },
   HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, message: 'the chunk extensions are too long' },
+  HPE_INVALID_URL: { status: 400, message: 'the request target is malformed: percent-encode all but ASCII' },
   HPE_HEADER_OVERFLOW: { status: 431, message: 'the headers of the request are too long or too many' },
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
+const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
 /** Converts a parser error into an error response; `undefined` when the connection itself or its TLS failed. */
 function parserRefusal(error: ParserError): ErrorResponse | undefined {

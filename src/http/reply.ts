@@ -30,7 +30,11 @@ export interface ByteStream {
 const jsonType = 'application/json; charset=utf-8';
 
 export function jsonText(status: number, body: string | ByteStream, headers?: Headers): Reply {
-  return { status, headers: { 'content-type': jsonType, 'cache-control': 'no-cache', ...headers }, body };
+  return {
+    status,
+    headers: { 'content-type': jsonType, 'cache-control': 'private, no-cache', ...headers },
+    body,
+  };
 }
 
 export function json(status: number, value: unknown, headers?: Headers): Reply {

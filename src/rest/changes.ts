@@ -86,7 +86,7 @@ async function batch(
     status: 200,
     headers: {
       'content-type': `${batchType}; charset=utf-8`,
-      'cache-control': 'no-cache',
+      'cache-control': 'private, no-cache',
       link: `<${basePath}/changes?after=${last?.position ?? page.next}${kept.join('')}>; rel="next"`,
       vary: 'accept',
     },

@@ -114,7 +114,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     }
     const ifNoneMatch = request.header('if-none-match');
     if (ifNoneMatch !== undefined && isNotModified(ifNoneMatch, String(row.version))) {
-      return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
+      return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'private, no-cache' } };
     }
     return recordReply(200, row);
   };

@@ -68,6 +68,16 @@ for (const [what, body, status, title, detail] of bodies) {
   });
 }
 
+test('the error for a target that is not ASCII says how to write it', async (t) => {
+  const { port } = await startKit(t, {});
+  const wire = (await Wire.open(t, port)).write('GET /?name=Zo\xc3\xab HTTP/1.1\r\nHost: x\r\n\r\n');
+  const { status, body } = await wire.next();
+  assert.equal(status, 400);
+  assert.deepEqual(JSON.parse(body), {
+    error: 'the request target is malformed: percent-encode all but ASCII',
+  });
+});
+
 test('an error message is escaped as JSON', async (t) => {
   const message = '"quotes", \\ and <b> \u2028';
   const { port } = await startKit(t, {

@@ -15,7 +15,7 @@ import { startService } from '../support/service.ts';
 const json = { 'content-type': 'application/json; charset=utf-8' };
 const ok: Answer = {
   status: 200,
-  headers: { ...json, 'x-request-id': 'a', 'cache-control': 'no-cache', etag: '"1"' },
+  headers: { ...json, 'x-request-id': 'a', 'cache-control': 'private, no-cache', etag: '"1"' },
   body: '{"id":1,"name":"Ada"}',
 };
 

@@ -78,7 +78,7 @@ describe('GET /changes', () => {
     assert.ok(Math.abs(Date.parse(String(time)) - Date.now()) < 60_000);
     const answer = await send(http, 'GET /changes');
     assert.equal(answer.headers['content-type'], 'application/cloudevents-batch+json; charset=utf-8');
-    assert.equal(answer.headers['cache-control'], 'no-cache');
+    assert.equal(answer.headers['cache-control'], 'private, no-cache');
 
     await send(http, 'PATCH /users/1', { json: { role: 'admin' }, headers: { 'x-api-key': 'plain' } });
     const [{ version, keyname, data } = {}] = eventsOf(await send(http, 'GET /changes?after=1'));

@@ -56,7 +56,7 @@ for (const [headers, status] of reads) {
         if (status === 304) {
           assert.equal(answer.text, '');
           assert.equal(answer.headers['content-type'], undefined);
-          assert.equal(answer.headers['cache-control'], 'no-cache');
+          assert.equal(answer.headers['cache-control'], 'private, no-cache');
         }
       }
       const missing = await send(http, `GET ${path.replace(/1$/, '9')}`, {

@@ -108,6 +108,7 @@ test('a preflight request allows every method and header of the API', async (t) 
     const allowed = String(headers['access-control-allow-headers']).toLowerCase().split(', ');
     for (const name of [
       'content-type',
+      'cache-control',
       'if-match',
       'if-none-match',
       'if-range',

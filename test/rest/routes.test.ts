@@ -98,7 +98,7 @@ const cases: readonly Case[] = [
     line: 'GET /users/1/posts/1',
     status: 200,
     body: { id: 1, userId: 1, title: 'Hi', body: 'there\n' },
-    answerHeaders: { etag: '"1"', 'cache-control': 'no-cache' },
+    answerHeaders: { etag: '"1"', 'cache-control': 'private, no-cache' },
   },
   {
     line: 'PUT /users/1/posts/1',
