@@ -161,7 +161,7 @@ test('the documentation has the numbers of connections to PostgreSQL', () => {
   const numberIn = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]);
   const pool = sourceOf('storage/postgres/pool');
   const calls = numberIn(sourceOf('storage/postgres/store'), /^ {2}poolSize: \[(\d+),/m);
-  const feed = numberIn(pool, /^ {6}feed: new ConnectionQueue\((\d+),/m);
+  const feed = numberIn(pool, /^export const feedConnections = (\d+);/m);
   const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
   const { rows } = tableOf('connections');
   const numbers = [calls, feed, pings].map((number) => [number, number]);

@@ -13,13 +13,15 @@ import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
-import type { PostgresPool } from './pool.ts';
+import { feedConnections, type PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 import { type FeedState, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
+/** Time for a connection of the feed to respond. Each of them may be lost without notice. */
+const askTimeoutMs = 1_000;
 /** Maximum number of positions that a read with a filter examines. */
 const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
@@ -44,10 +46,20 @@ export function postgresFeed(
   let writes = 0;
   let isTrimming = false;
 
+  /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
+  const ask = async (attempt = 1): Promise<FeedState[]> => {
+    const values = [tracker.position, tracker.needsWriters];
+    const signal = attempt > feedConnections ? undefined : AbortSignal.timeout(askTimeoutMs);
+    try {
+      return await pool.read<FeedState>(readState, values, signal, 'feed');
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+      return ask(attempt + 1);
+    }
+  };
   // One query at a time, because `Settled` needs the states in order.
   const askState = shared(async (): Promise<FeedState> => {
-    const values = [tracker.position, tracker.needsWriters];
-    const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'), feedTable);
+    const found = firstOf(await ask(), feedTable);
     // The URL of the database may lead to a standby.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     tracker.add(found);

@@ -42,6 +42,7 @@ interface Call {
   connection?: Connection | undefined;
 }
 
+export const feedConnections = 2;
 // Maximum pause before the first retry; each further one doubles it. Random, so that the same transactions do not
 // conflict again.
 const retryDelayMs = 4;
@@ -84,7 +85,7 @@ export class PostgresPool {
     });
     this.#queues = {
       calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
-      feed: new ConnectionQueue(2, waitTimeoutMs, this.hosts),
+      feed: new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts),
       pings: new ConnectionQueue(1, pingTimeoutMs, this.hosts),
     };
   }

@@ -198,6 +198,21 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
     // The timeout is short for a connection that is not open yet.
     await untilReady(store);
   });
+
+  it('delay the feed of changes for a short time only', async (t) => {
+    const forwarder = await openForwarder(server.port);
+    t.after(() => forwarder.close());
+    const { store } = await open(t, {}, forwarder.port);
+    await store.users.create({ name: 'Ada' });
+    // Concurrent reads open both connections of the feed.
+    const read = () => store.changes?.read({ after: 0, limit: 10 });
+    await Promise.all(Array.from({ length: 10 }, read));
+    forwarder.strand();
+    const { result, ms } = await timed(Promise.resolve(store.changes?.position()));
+    assert.equal(result, 1);
+    // Each connection has a second. The statement timeout would end the first one after 11 s.
+    assert.ok(ms < 8_000, `took ${ms} ms`);
+  });
 });
 
 describe('a commit that waits for a standby', () => {
