@@ -105,7 +105,8 @@ interface State extends QueryResultRow {
   readonly free: number;
 }
 
-// A role can see the owner of another role's session, but not the type of the session.
+// A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
+// except that of the server.
 const stateSql = `
   WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,
@@ -127,13 +128,15 @@ const stateSql = `
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
-    GREATEST(0, LEAST(
-      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - COALESCE(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients),
-      (SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user AND NOT rolsuper)
-        - (SELECT count(*) FROM clients WHERE usename = session_user),
+    GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
+      unused - current_setting('superuser_reserved_connections')::int
+        - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
+          ELSE COALESCE(current_setting('reserved_connections', true)::int, 0) END,
+      NULLIF(rolconnlimit, -1) - (SELECT count(*) FROM clients WHERE usename = session_user),
       (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
-        - (SELECT count(*) FROM clients WHERE datname = current_database())))::int AS free`;
+        - (SELECT count(*) FROM clients WHERE datname = current_database())) END)::int AS free
+  FROM pg_roles, (SELECT current_setting('max_connections')::int - count(*) AS unused FROM clients) AS server
+  WHERE rolname = session_user`;
 
 function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
   const { encoding, synchronous_commit, other_collations } = state;

@@ -196,13 +196,38 @@ describe('the examination of a PostgreSQL database', () => {
     });
   }
 
-  it('reports no free connection of a database in which superusers have more than its limit', async (t) => {
-    const url = await createDatabase();
-    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} CONNECTION LIMIT 1`);
-    await openSession(t, url);
-    assert.deepEqual(await problemsOf(url), [
-      'warn HOST: it allows 0 more connections, and this copy of the service opens up to 13',
-    ]);
+  it('applies the limits of connections of the role and the database to no superuser', async (t) => {
+    const url = new URL(await createDatabase());
+    await postgres.server.query(
+      "CREATE ROLE boundless SUPERUSER LOGIN PASSWORD 'boundless' CONNECTION LIMIT 1",
+    );
+    await postgres.server.query(`ALTER DATABASE ${url.pathname.slice(1)} CONNECTION LIMIT 1`);
+    [url.username, url.password] = ['boundless', 'boundless'];
+    // These are two connections already.
+    await openSession(t, url.href);
+    assert.deepEqual(await problemsOf(url.href), []);
+  });
+
+  it('counts reserved connections only for the roles that may use them', async (t) => {
+    const reserved = { superuser_reserved_connections: '20', reserved_connections: '20' };
+    const { server, close } = await startPostgres({ ...durable, ...reserved, max_connections: '60' });
+    t.after(close);
+    const freeFor = async (role: string, options: string) => {
+      await server.query(`CREATE ROLE ${role} LOGIN PASSWORD '${role}' ${options}`);
+      const url = new URL(server.url());
+      [url.username, url.password] = [role, role];
+      const text = (await examinePostgres(url.href)).map(({ what }) => what).join('\n');
+      return Number(/ allows (\d+) more connections/.exec(text)?.[1]);
+    };
+    // A session that ends may still be counted.
+    for (const [most, role, options] of [
+      [19, 'plain', ''],
+      [39, 'member', 'IN ROLE pg_use_reserved_connections'],
+      [59, 'chief', 'SUPERUSER'],
+    ] as const) {
+      const free = await freeFor(role, options);
+      assert.ok(free <= most && free > most - 10, `${free} for the role ${role}`);
+    }
   });
 
   it('reports a server whose data a crash can damage', async (t) => {
