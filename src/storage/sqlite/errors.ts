@@ -14,6 +14,8 @@ const unavailableCodes = new Set([
   26, // SQLITE_NOTADB
 ]);
 const busy = 5;
+const ioError = 10;
+const full = 13;
 const checkConstraint = 275;
 const foreignKeyConstraint = 787;
 
@@ -28,6 +30,12 @@ export function toDomainError(caught: unknown): DomainError {
 /** The failure of a call while the store cannot be used. The cause is for the operator. */
 export function unavailable(cause?: unknown): DomainError {
   return new DomainError('unavailable', 'the store is not available', { cause });
+}
+
+/** The result code of an error that a full or broken disk causes; `undefined` for every other error. */
+export function diskErrorCode(caught: unknown): number | undefined {
+  const code = resultCode(caught);
+  return primary(code) === ioError || primary(code) === full ? code : undefined;
 }
 
 export function isBusy(caught: unknown): boolean {

@@ -1,8 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { isBusy } from './errors.ts';
+import { messageOf } from '../../domain/errors.ts';
+import { diskErrorCode, isBusy } from './errors.ts';
 import { checkLog, maxIdleLogBytes } from './file.ts';
 
 /**
@@ -124,7 +126,7 @@ export async function openShared(
       checkLogIndex(path);
       return connect(path, prepare);
     } catch (caught) {
-      if (!isBusy(caught) || performance.now() > deadline) throw withMissingIndex(path, caught);
+      if (!isBusy(caught) || performance.now() > deadline) throw explained(path, caught);
     }
     // Another process is preparing the file. SQLite's busy timeout does not cover the switch to write-ahead logging.
     await sleep(5 + 20 * Math.random());
@@ -142,7 +144,15 @@ function checkLogIndex(path: string): void {
   db.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
 }
 
-function withMissingIndex(path: string, caught: unknown): unknown {
+/** An error of SQLite with its cause, if the error itself does not say it. */
+function explained(path: string, caught: unknown): unknown {
+  const code = diskErrorCode(caught);
+  if (code !== undefined) {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    const free = Math.floor((bavail * bsize) / 1024);
+    const problem = `${messageOf(caught)} (code ${code} of SQLite), and its disk has ${free} KiB free`;
+    return new Error(problem, { cause: caught });
+  }
   if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
   const problem = `the database is locked by another process, and ${path}-shm is missing`;
   return new Error(problem, { cause: caught });

@@ -328,15 +328,40 @@ describe('readiness checks of a SQLite store whose last write failed', () => {
 });
 
 describe('a full disk', () => {
-  it('fails writes and readiness but not reads, until there is space again', async (t) => {
+  /** Mounts an empty disk of this size, such as 1m. Resolves to `undefined` if the user must not. */
+  function mountDisk(t: TestContext, size: string): string | undefined {
     const folder = join(temporaryFolder(), 'disk');
     mkdirSync(folder);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'ignore' });
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' });
     } catch {
-      return t.skip('only root can mount a small disk');
+      t.skip('only root can mount a small disk');
+      return undefined;
     }
     t.after(() => execFileSync('umount', ['-l', folder]));
+    return folder;
+  }
+
+  for (const [size, problem] of [
+    // There is room for the file, but not for its log.
+    ['16k', 'disk I/O error (code 4874 of SQLite)'],
+    ['4k', 'database or disk is full (code 13 of SQLite)'],
+  ] as const) {
+    it(`is the cause in the error of a start: ${problem}`, async (t) => {
+      const folder = mountDisk(t, size);
+      if (folder === undefined) return;
+      const path = join(folder, 'users.db');
+      const start = `cannot open the SQLite file ${path}: ${problem}, and its disk has `;
+      await assert.rejects(openSqliteStore(path), ({ message }) => {
+        assert.equal(message.replace(/\d KiB free$/, ''), start);
+        return true;
+      });
+    });
+  }
+
+  it('fails writes and readiness but not reads, until there is space again', async (t) => {
+    const folder = mountDisk(t, '1m');
+    if (folder === undefined) return;
     const store = await openSqliteStore(join(folder, 'users.db'));
     t.after(() => store.close());
     await addUsers(store, 'Ada');
