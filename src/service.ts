@@ -54,6 +54,7 @@ export interface CloseOptions {
 
 // A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
 const heapPerConnection = 128 * 1024;
+const closedEarly = 'the service was closed during its start';
 
 // Without one of them, Node.js would listen, and then fail every handshake.
 function checkTls(given: Partial<TlsOptions> | null): void {
@@ -217,7 +218,7 @@ export class Service implements AsyncDisposable {
     const { timeoutMs = preset } = given;
     checkRange('timeoutMs', timeoutMs, range);
     if (this.#closing !== undefined && given.timeoutMs !== undefined) {
-      AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort());
+      AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort(new Error(closedEarly)));
     }
     this.#closing ??= this.#end(timeoutMs);
     await this.#closing;
@@ -234,7 +235,7 @@ export class Service implements AsyncDisposable {
       // A port cannot be closed while it opens. A start that still waits for its store will close the store.
       const late = sleep(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined);
       await Promise.race([this.#starting?.catch(() => undefined), late]);
-      if (this.#state === 'starting') this.#cut.abort(new Error('the service was closed during its start'));
+      if (this.#state === 'starting') this.#cut.abort(new Error(closedEarly));
     }
     if (this.#state !== 'serving') return;
     this.#state = 'draining';

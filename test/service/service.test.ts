@@ -195,20 +195,26 @@ describe('close', () => {
     await assert.rejects(fetch(`${http}/health`));
   });
 
-  it('during listen ends in time although a port waits for DNS, and then listen fails', async (t) => {
-    const real = dns.lookup;
-    const { promise: asked, resolve: ask } = Promise.withResolvers<() => void>();
-    t.mock.method(dns, 'lookup', (_name: string, ...rest: unknown[]) =>
-      ask(() => Reflect.apply(real, dns, ['127.0.0.1', ...rest])),
-    );
-    const { service, events } = make({ host: 'users.test', grpcPort: false });
-    const failing = assert.rejects(service.listen(), { message: 'the service was closed during its start' });
-    const answer = await asked;
-    await service.close({ timeoutMs: 1 });
-    answer();
-    await failing;
-    assert.deepEqual(types(events), []);
-  });
+  for (const [closing, timeouts] of [
+    ['ends in time', [1]],
+    ['and again with a shorter limit ends in that time', [60_000, 1]],
+  ] as const) {
+    it(`during listen ${closing} although a port waits for DNS, and then listen fails`, async (t) => {
+      const real = dns.lookup;
+      const { promise: asked, resolve: ask } = Promise.withResolvers<() => void>();
+      t.mock.method(dns, 'lookup', (_name: string, ...rest: unknown[]) =>
+        ask(() => Reflect.apply(real, dns, ['127.0.0.1', ...rest])),
+      );
+      const { service, events } = make({ host: 'users.test', grpcPort: false });
+      const message = 'the service was closed during its start';
+      const failing = assert.rejects(service.listen(), { message });
+      const answer = await asked;
+      await Promise.all(timeouts.map((timeoutMs) => service.close({ timeoutMs })));
+      answer();
+      await failing;
+      assert.deepEqual(types(events), []);
+    });
+  }
 
   it('during a listen that fails resolves after everything is released', async (t) => {
     const { port: grpcPort } = await takePort(t);
