@@ -7,6 +7,7 @@ import {
   ChangesGone,
   type ChangeType,
   changeTypes,
+  defaultChangesKept,
   kindOf,
 } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -15,11 +16,13 @@ import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
-import { type FeedState, readState, Settled } from './settled.ts';
+import { type FeedState, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
+/** Maximum number of states to read for a position. Enough for the default number of kept changes. */
+const maxSteps = 1 + defaultChangesKept / maxUnbroken;
 /** Time for a connection of the feed to respond. Each of them may be lost without notice. */
 const askTimeoutMs = 1_000;
 /** Maximum number of positions that a read with a filter examines. */
@@ -76,9 +79,16 @@ export function postgresFeed(
       await delay(settleStepMs);
     }
   };
-  // Every position is after -1, so this waits only until the first settled position is known.
-  const position = async ({ signal }: CallOptions = {}): Promise<number> =>
-    (await stateAfter(-1, signal)).settled;
+  const position = async ({ signal }: CallOptions = {}): Promise<number> => {
+    let settled = tracker.position ?? 0;
+    // If this process started during a long write, each state advances only by `maxUnbroken`.
+    for (let step = 1; ; step += 1) {
+      const before = settled;
+      // Every position is after -1, so this waits only until the first settled position is known.
+      ({ settled } = await stateAfter(-1, signal));
+      if (settled - before < maxUnbroken || step === maxSteps) return settled;
+    }
+  };
 
   return {
     position,

@@ -15,7 +15,7 @@ export interface FeedState extends QueryResultRow {
 }
 
 /** Maximum number of positions after the settled one to examine for gaps. */
-const maxUnbroken = 5_000;
+export const maxUnbroken = 5_000;
 
 /**
  * Reads the state of the feed. $1 is the last settled position. The writers are listed only if $2 is true, because

@@ -98,6 +98,24 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['first', 'slow', 'last']);
   });
 
+  it('has the newest position also in a process that starts during a long write, after many changes', async (t) => {
+    const { store, session, url } = await open(t);
+    await store.users.create({ name: 'first' });
+    await session.query(
+      `INSERT INTO changes (type, user_id, record)
+      SELECT 'user.updated', 1, record FROM changes, generate_series(1, 12000)`,
+    );
+    const { release } = await holdSlowCommits(session);
+    const slow = store.users.create({ name: 'slow' });
+    await session.untilBlocked(1);
+    const other = await openAt(t, url);
+    const first = await other.feed.position();
+    await release();
+    await slow;
+    assert.equal(first, 12_001);
+    assert.equal(await other.feed.position(), 12_002);
+  });
+
   it('wakes its followers after a transaction that delayed changes has failed', async (t) => {
     const { store, feed, session } = await open(t);
     const { release } = await holdSlowCommits(session);
