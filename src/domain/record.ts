@@ -76,6 +76,11 @@ export function versionsExhausted(record: RecordName, id: number): DomainError {
   return new DomainError('conflict', message, { isFinal: true });
 }
 
+/** The failure of a deletion that a foreign key of another table prevents. */
+export function stillReferenced(cause: unknown): DomainError {
+  return new DomainError('conflict', 'a record of another table refers to it', { cause });
+}
+
 /**
  * Parses an object and rejects every field that is not listed, so that the client learns about misspelt and
  * read-only fields.

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/nested-kinds.ts';
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
-import { maxVersion, nameOf } from '../../src/domain/record.ts';
+import { maxVersion, nameOf, stillReferenced } from '../../src/domain/record.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { examplesOf, operations } from '../kit/openapi.ts';
@@ -334,7 +334,16 @@ describe('a running service returns every response of the OpenAPI document as do
     }
     const port = await start(t, { repository });
     for (const request of casesFor(409)) {
-      if (request.method !== 'POST') await recorder.record(port, request);
+      if (['PUT', 'PATCH'].includes(request.method)) await recorder.record(port, request);
+    }
+  });
+
+  it('409 for a deletion of a record to which another table refers', async (t) => {
+    const repository = stubStore(() => Promise.reject(stillReferenced(undefined)));
+    const port = await start(t, { repository });
+    const deletions = Object.entries(right).filter(([operation]) => operation.startsWith('DELETE '));
+    for (const [, request] of deletions) {
+      await recorder.record(port, { ...request, method: 'DELETE', status: 409 });
     }
   });
 

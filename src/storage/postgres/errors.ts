@@ -1,5 +1,5 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted } from '../../domain/record.ts';
+import { idsExhausted, stillReferenced } from '../../domain/record.ts';
 
 /**
  * Whether a failed statement can be retried:
@@ -36,6 +36,7 @@ const readOnly = unavailable('the database takes no writes at present');
 export const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
+const referenced: Meaning = { fault: 'final', error: stillReferenced };
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
@@ -43,10 +44,8 @@ const tookTooLong = (cause: unknown) =>
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
   '2200H': { fault: 'final', error: idsExhausted },
-  '23503': {
-    fault: 'final',
-    error: (cause) => new DomainError('conflict', 'a record of another table refers to it', { cause }),
-  },
+  '23001': referenced,
+  '23503': referenced,
   // Another request with the same idempotency key was faster.
   '23505': { fault: 'rolled-back', error: contended },
   // A standby or a demoted primary. By now, the address may lead to another server.

@@ -17,7 +17,6 @@ const busy = 5;
 const ioError = 10;
 const full = 13;
 const checkConstraint = 275;
-const foreignKeyConstraint = 787;
 
 /** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
@@ -47,8 +46,9 @@ export function isIdRejected(caught: unknown): boolean {
   return resultCode(caught) === checkConstraint;
 }
 
-export function isMissingParent(caught: unknown): boolean {
-  return resultCode(caught) === foreignKeyConstraint;
+/** Whether a foreign key prevents a write. Its result code is no sign: with RESTRICT it is that of a trigger. */
+export function isForeignKeyRejected(caught: unknown): boolean {
+  return Error.isError(caught) && caught.message === 'FOREIGN KEY constraint failed';
 }
 
 function resultCode(caught: unknown): number {

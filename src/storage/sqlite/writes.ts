@@ -2,7 +2,13 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
 import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import {
+  byKind,
+  type RecordKind,
+  recordKinds,
+  stillReferenced,
+  versionsExhausted,
+} from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { deleteSql, findSql, updateSql, versionsSql } from '../sql.ts';
 import {
@@ -18,7 +24,7 @@ import {
   userMissing,
 } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
-import { isIdRejected, isMissingParent } from './errors.ts';
+import { isForeignKeyRejected, isIdRejected } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
@@ -123,7 +129,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
         return record;
       } catch (caught) {
         // SQLite checks the new id before the parent.
-        if (isMissingParent(caught) || (isIdRejected(caught) && isOrphan(draft))) return undefined;
+        if (isForeignKeyRejected(caught) || (isIdRejected(caught) && isOrphan(draft))) return undefined;
         throw caught;
       }
     },
@@ -149,9 +155,13 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       if (findExpected(key, expected) === undefined) return false;
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
-      const row = remove.get(...key, jsonOf(expected));
-      if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
-      return row !== undefined;
+      try {
+        const row = remove.get(...key, jsonOf(expected));
+        if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
+        return row !== undefined;
+      } catch (caught) {
+        throw isForeignKeyRejected(caught) ? stillReferenced(caught) : caught;
+      }
     },
 
     /** Whether the record is new. Fails if a different one has its id. */
@@ -160,7 +170,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       try {
         if (importing.run(...values).changes !== 0) return true;
       } catch (caught) {
-        throw isMissingParent(caught) ? userMissing(name, row.id) : caught;
+        throw isForeignKeyRejected(caught) ? userMissing(name, row.id) : caught;
       }
       if (findSame.get(...values) === undefined) throw rowDiffers(name, row.id);
       return false;

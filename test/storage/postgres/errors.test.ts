@@ -25,6 +25,7 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['2200H', 'final', 'unavailable'], // sequence limit exceeded
   ['22003', 'final', 'internal'], // number out of range
   ['22021', 'final', 'internal'], // U+0000 in a text
+  ['23001', 'final', 'conflict'], // foreign key with RESTRICT
   ['23503', 'final', 'conflict'], // foreign key
   ['23505', 'rolled-back', 'unavailable'], // unique
   ['23514', 'final', 'internal'], // check

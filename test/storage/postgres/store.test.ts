@@ -277,6 +277,19 @@ it('an import into PostgreSQL names the post that has no user', async (t) => {
   assert.equal((await store.summary()).posts.count, 0);
 });
 
+for (const action of ['NO ACTION', 'RESTRICT']) {
+  it(`PostgreSQL rejects a deletion that a foreign key of another table with ${action} prevents`, async (t) => {
+    const { store, url } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    await store.posts(1).create({ title: 'title', body: '' });
+    const likes = `CREATE TABLE likes (post integer REFERENCES posts ON DELETE ${action})`;
+    await queryAt(url, `${likes}; INSERT INTO likes VALUES (1)`);
+    await assert.rejects(store.posts(1).delete(1), { kind: 'conflict' });
+    await assert.rejects(store.users.delete(1), { kind: 'conflict' });
+    assert.equal(await store.posts(1).count({}), 1);
+  });
+}
+
 describe('closing a PostgreSQL store', () => {
   it('ends all sessions even while a call runs and others wait', async (t) => {
     const { store, url } = await open(t, { poolSize: 2 });

@@ -121,6 +121,22 @@ describe('group commit of SQLite', () => {
     assert.equal(created?.replayed, false, 'the key of the failed creation must be free');
   });
 
+  for (const action of ['NO ACTION', 'RESTRICT']) {
+    it(`rejects a deletion that a foreign key of another table with ${action} prevents, and no other write`, async (t) => {
+      const { store, path } = await open(t);
+      await addUsers(store, 'Ada');
+      await store.posts(1).create({ title: 'title', body: '' });
+      const db = connect(path);
+      db.exec(`CREATE TABLE likes (post REFERENCES posts ON DELETE ${action}); INSERT INTO likes VALUES (1)`);
+      db.close();
+      const added = addUsers(store, 'Bob');
+      await rejects(store.posts(1).delete(1), 'conflict');
+      await rejects(store.users.delete(1), 'conflict');
+      await added;
+      assert.equal(await store.posts(1).count({}), 1);
+    });
+  }
+
   it('rejects an idempotency key while its first request runs, and then replays the result', async (t) => {
     const { store } = await open(t);
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
