@@ -106,7 +106,8 @@ export class Connection {
   /** Starts the next waiting request after the previous one has its response. */
   startNext(): void {
     this.running = undefined;
-    if (!this.closing && !this.#socket.destroyed) this.#start(0);
+    // A host may have set `Connection: close` itself. The socket has then ended.
+    if (!this.closing && this.#socket.writable) this.#start(0);
   }
 
   #start(index: number): void {

@@ -207,6 +207,28 @@ it('keeps the Vary that middleware of the host has set', async (t) => {
   }
 });
 
+for (const count of [1, 2]) {
+  it(`does not execute a request after response ${count} of a connection, which middleware of the host closes`, async (t) => {
+    const repository = createMemoryStore();
+    const ended = Promise.withResolvers<void>();
+    const listener = createRequestListener({ repository, publicDir: false });
+    const server = createServer((request, response) => {
+      if (request.url === '/users/9') response.setHeader('Connection', 'close');
+      request.socket.on('close', ended.resolve);
+      listener(request, response);
+    });
+    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    const body = '{"name":"Ada"}';
+    const post =
+      head('POST /users', 'Content-Type: application/json', `Content-Length: ${body.length}`) + body;
+    const gets = Array.from({ length: count }, (_, i) => head(`GET /users/${10 - count + i}`));
+    wire.write([...gets, post].join(''));
+    for (const _ of gets) assert.equal((await wire.next()).status, 404);
+    await ended.promise;
+    assert.equal(await repository.users.count({}), 0);
+  });
+}
+
 it('reports an error when the host has read a body without storing it', async (t) => {
   const failures: unknown[] = [];
   const listener = createRequestListener({

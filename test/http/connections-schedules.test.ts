@@ -23,6 +23,10 @@ class FakeSocket extends EventEmitter {
   paused = false;
   writableLength = 0;
 
+  get writable(): boolean {
+    return !this.destroyed;
+  }
+
   destroy(): void {
     if (this.destroyed) return;
     this.destroyed = true;
