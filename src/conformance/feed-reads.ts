@@ -30,7 +30,8 @@ export function testFeedReads(fixture: Fixture): void {
       assert.equal(last, all.at(-1)?.position);
       for (const limit of [1, 3, 10, 11, 1_000]) assert.deepEqual(await readAll(feed, { limit }), all);
       const first = await feed.read({ after: 0, limit: 9 });
-      assert.deepEqual([first.more, first.next], [true, all[8]?.position]);
+      assert.equal(first.more, true);
+      assert.deepEqual(await readAll(feed, { after: first.next }), all.slice(9));
       for (const [i, { position }] of all.entries()) {
         assert.deepEqual(await feed.read({ after: position, limit: 100 }), {
           changes: all.slice(i + 1),
@@ -103,9 +104,10 @@ export function testFeedReads(fixture: Fixture): void {
         await Promise.all(Array.from({ length: 100 }, () => repository.users.create({ name: 'Ada' })));
       }
       await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
+      const before = await feed.position();
       const { value: last } = await repository.users.create({ name: 'last' });
       const isWhole = (changes: readonly Change[]) => changes.some(({ record }) => record.id === last.id);
-      await follow(feed, isWhole, { after: (await feed.position()) - 1 });
+      await follow(feed, isWhole, { after: before });
       const after = await feed.position();
       const added = await addUsers(repository, ...Array<string>(changesKept).fill('kept'));
       const kept = await follow(feed, ({ length }) => length >= changesKept, { after });

@@ -131,9 +131,9 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await full.importRows('users', await from.exportRows('users', 0, 10));
       await empty.continueIds({ ...byKind(() => 0), users: 3 });
       for (const to of [full, empty]) {
-        for (let i = 0; i <= after; i += 1) await addUsers(to, 'later');
+        do await addUsers(to, 'later');
+        while ((await feedOf(to).position()) <= after);
         await rejects(feedOf(to).read({ after, limit: 1 }), 'gone');
-        assert.ok((await feedOf(to).position()) > after);
       }
     });
 

@@ -1,6 +1,46 @@
+import { describe } from 'node:test';
+import { testFeed } from '../../../src/conformance/feed.ts';
+import { testFeedReads } from '../../../src/conformance/feed-reads.ts';
+import { createFixture } from '../../../src/conformance/fixture.ts';
+import { feedOf } from '../../../src/conformance/follow.ts';
 import { testRepository } from '../../../src/conformance/test-repository.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
-import { createMemoryStore } from '../../../src/storage/memory/store.ts';
+import { ChangesGone } from '../../../src/domain/change.ts';
+import type { Store } from '../../../src/domain/repository.ts';
+import { createMemoryStore, type MemoryStoreOptions } from '../../../src/storage/memory/store.ts';
 
 testRepository('memory', async (options) => createMemoryStore(options), { feed: true });
 testTransfer('memory', async () => createMemoryStore());
+
+/** A store with gaps between its positions, which rejects each position that it has not returned before. */
+function createSparseStore(options?: MemoryStoreOptions): Store {
+  const store = createMemoryStore(options);
+  if (store.changes === undefined) return store;
+  const feed = feedOf(store);
+  const returned = new Set([0]);
+  const position = (dense: number, inGap = false): number => {
+    const sparse = 2 * dense + (inGap ? 1 : 0);
+    returned.add(sparse);
+    return sparse;
+  };
+  return {
+    ...store,
+    changes: {
+      ...feed,
+      position: async (options) => position(await feed.position(options)),
+      async read(query, options) {
+        if (!returned.has(query.after)) throw new ChangesGone(query.after, 0);
+        const page = await feed.read({ ...query, after: Math.floor(query.after / 2) }, options);
+        const changes = page.changes.map((change) => ({ ...change, position: position(change.position) }));
+        return { changes, next: position(page.next, page.more), more: page.more };
+      },
+    },
+  };
+}
+
+describe('a store with gaps between its positions', () => {
+  const fixture = createFixture(async (options) => createSparseStore(options), { feed: true });
+  testFeed(fixture);
+  testFeedReads(fixture);
+  testTransfer('the store', async () => createSparseStore());
+});
