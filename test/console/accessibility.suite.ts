@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -9,7 +9,7 @@ import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, openUser } from './people.ts';
 import { startService } from './service.ts';
 
-const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface Violation {
   readonly id: string;

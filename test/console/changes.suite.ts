@@ -614,7 +614,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 });
 
 test('console: a write without a response is remembered for its change, and a read is not', async () => {
-  const { sendWithId, isOwnRequest } = await loadModule<RequestIdModule>('console/api/request-id.js');
+  const { sendWithId, isOwnRequest } = loadModule<RequestIdModule>('console/api/request-id.js');
   for (const [method, isOwn] of [
     ['GET', true],
     ['PATCH', false],

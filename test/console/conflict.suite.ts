@@ -16,7 +16,7 @@ import {
 } from './people.ts';
 import { startService } from './service.ts';
 
-const { mergeFields } = await loadModule<MergeModule>('console/edit/save.js');
+const { mergeFields } = loadModule<MergeModule>('console/edit/save.js');
 
 suite('console: merging two changes of a user', () => {
   const base = { name: 'Ada', role: 'admin' };

@@ -7,7 +7,7 @@ import { useBrowser } from './pages.ts';
 import { addUsers, announced, openUser, readUser } from './people.ts';
 import { startService } from './service.ts';
 
-const { curlLine, grpcurlLine, shellQuote } = await loadModule<CurlModule>('console/requests/curl.js');
+const { curlLine, grpcurlLine, shellQuote } = loadModule<CurlModule>('console/requests/curl.js');
 const windows = process.platform === 'win32' && 'the lines are for a POSIX shell';
 
 const request: SentRequest = {

@@ -9,9 +9,9 @@ import {
 } from './modules.ts';
 
 const { parseMetrics, takeSnapshot, latenciesBetween, ratesBetween } =
-  await loadModule<MetricsModule>('console/live/metrics.js');
-const { parseLinks } = await loadModule<LinkModule>('console/api/record-calls.js');
-const { session } = await loadModule<MemoryModule>('console/ui/memory.js');
+  loadModule<MetricsModule>('console/live/metrics.js');
+const { parseLinks } = loadModule<LinkModule>('console/api/record-calls.js');
+const { session } = loadModule<MemoryModule>('console/ui/memory.js');
 
 suite('console: the text format of metrics', () => {
   for (const [name, line, expected] of [

@@ -1,3 +1,5 @@
+import { createRequire } from 'node:module';
+
 // The modules of the console that are tested without a page. They are JavaScript, so their types are
 // declared here and checked where they are used.
 
@@ -82,7 +84,9 @@ export interface RequestIdModule {
   isOwnRequest(requestId: string): Promise<boolean>;
 }
 
+const require = createRequire(import.meta.url);
+
 /** Loads a module of the console by its path below `public/`. */
-export async function loadModule<T>(path: string): Promise<T> {
-  return await import(new URL(`../../public/${path}`, import.meta.url).href);
+export function loadModule<T>(path: string): T {
+  return require(`../../public/${path}`);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -6,7 +7,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { useBrowser } from './pages.ts';
 import { startService } from './service.ts';
 
-const description = JSON.parse(await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
+const description = JSON.parse(readFileSync(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
 const operations = Object.entries<Record<string, { summary: string; operationId: string }>>(
   description.paths,
 ).flatMap(([path, item]) =>

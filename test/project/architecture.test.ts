@@ -189,3 +189,13 @@ test('file names are in kebab-case', () => {
     [],
   );
 });
+
+// The suites of the console share the hook that closes the browser. Node.js runs it as soon as all suites that are
+// declared so far have ended: before the tests of a suite that awaits first, if only these run.
+test('no suite of the console awaits before it declares its tests', () => {
+  const suites = globSync('test/console/*.suite.ts', { cwd: root });
+  assert.deepEqual(
+    suites.filter((file) => /^(?!\/\/)\S.*\bawait\b/m.test(textOf(file))),
+    [],
+  );
+});
