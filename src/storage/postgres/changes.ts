@@ -15,7 +15,7 @@ import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
-import { shared, unlessAborted } from './promises.ts';
+import { occasionally, shared, unlessAborted } from './promises.ts';
 import { type FeedState, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
@@ -45,9 +45,6 @@ export function postgresFeed(
   onFailure: (cause: Error) => void,
 ) {
   const tracker = new Settled();
-  const changesPerTrim = Math.min(writesPerTrim, kept);
-  let writes = 0;
-  let isTrimming = false;
 
   /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
   const ask = async (attempt = 1): Promise<FeedState[]> => {
@@ -111,18 +108,11 @@ export function postgresFeed(
     },
 
     /** Must be called after each write. The first call removes old changes, also in a process with few writes. */
-    written(): void {
-      writes += 1;
-      if (isTrimming || (writes - 1) % changesPerTrim !== 0) return;
-      isTrimming = true;
-      position()
-        .then((upto) => pool.write(trimFeed, [kept, upto], 'feed'))
-        // A later call tries again.
-        .catch((cause) => onFailure(new Error('old changes could not be removed', { cause })))
-        .finally(() => {
-          isTrimming = false;
-        });
-    },
+    written: occasionally(
+      Math.min(writesPerTrim, kept),
+      async () => pool.write(trimFeed, [kept, await position()], 'feed'),
+      (cause) => onFailure(new Error('old changes could not be removed', { cause })),
+    ),
   };
 }
 

@@ -1,3 +1,34 @@
+import { prepared } from './connection.ts';
+import type { PostgresPool } from './pool.ts';
+import { occasionally } from './promises.ts';
+
+/** Number of keyed creations of this process after which expired keys are removed. */
+const creationsPerSweep = 100;
+
+export type IdempotencyKeys = ReturnType<typeof idempotencyKeys>;
+
+/** Keeps keys for `ttlMs`. `onFailure` receives why expired ones could not be removed. */
+export function idempotencyKeys(pool: PostgresPool, ttlMs: number, onFailure: (cause: Error) => void) {
+  return {
+    ttlMs,
+    /**
+     * Must be called after each keyed creation. Few of them remove expired keys: while a long transaction is open, the
+     * index keeps the entries of all removed keys, and each search for expired ones reads these entries again.
+     */
+    created: occasionally(
+      creationsPerSweep,
+      () => pool.write(removeExpired, []),
+      (cause) => onFailure(new Error('expired idempotency keys could not be removed', { cause })),
+    ),
+  };
+}
+
+/** Removes up to 1,000 expired keys, the oldest first. Skips those that another process removes. */
+const removeExpired = prepared(`
+  DELETE FROM idempotency_keys WHERE key IN (
+    SELECT key FROM idempotency_keys WHERE expires_at <= now()
+    ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED)`);
+
 /** The outcome of an insert with an idempotency key. There is no row if nothing was inserted. */
 export type OnceRow<Row> =
   | { readonly outcome: 'created' | 'replayed'; readonly fingerprint: string; readonly response: Row }
@@ -14,8 +45,7 @@ export type OnceRow<Row> =
  * - The advisory lock decides which request is first. If another request commits after the snapshot of this statement
  *   and before its lock, the new key violates the primary key. The statement then has no effect, and finds the result
  *   when it is sent again.
- * - Each call removes up to ten expired keys, so that the table shrinks after a burst. It skips keys that another call
- *   removes. An expired row of the same key must be removed before the insert; `count` forces this order.
+ * - An expired row of the same key must be removed before the insert; `count` forces this order.
  */
 export function onceSql(insert: string, addChange?: string): string {
   return `
@@ -26,19 +56,12 @@ export function onceSql(insert: string, addChange?: string): string {
     ), turn AS (
       SELECT $1 AS key FROM mine WHERE locked AND NOT EXISTS (SELECT FROM known)
     ), expired AS (
-      DELETE FROM idempotency_keys WHERE key IN (
-        SELECT key FROM (
-          SELECT key FROM idempotency_keys WHERE expires_at <= now()
-          ORDER BY expires_at LIMIT 10 FOR UPDATE SKIP LOCKED
-        ) AS oldest
-        UNION ALL
-        SELECT key FROM idempotency_keys JOIN turn USING (key) WHERE expires_at <= now()
-      ) RETURNING key
+      DELETE FROM idempotency_keys AS old USING turn WHERE old.key = turn.key AND expires_at <= now() RETURNING old.key
     ), created AS (${insert}
     )${addChange === undefined ? '' : `, change AS (${addChange})`}, kept AS (
       INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
       SELECT $1, $2, row_to_json(created), now() + $3::float8 * interval '1 millisecond'
-      FROM created, (SELECT count(*) FROM expired) AS swept
+      FROM created, (SELECT count(*) FROM expired) AS removed
       RETURNING fingerprint, response
     )
     SELECT 'replayed' AS outcome, fingerprint, response FROM known

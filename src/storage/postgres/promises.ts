@@ -19,6 +19,27 @@ export function unlessAborted<T>(
   });
 }
 
+/** Returns a function that starts the task at one of each `calls` calls, the first included, unless it is running. */
+export function occasionally(
+  calls: number,
+  task: () => Promise<unknown>,
+  onFailure: (cause: unknown) => void,
+): () => void {
+  let called = 0;
+  let isRunning = false;
+  return () => {
+    called += 1;
+    if (isRunning || (called - 1) % calls !== 0) return;
+    isRunning = true;
+    // A later call tries again.
+    task()
+      .catch(onFailure)
+      .finally(() => {
+        isRunning = false;
+      });
+  };
+}
+
 /**
  * Returns a function that shares calls of `ask`, one at a time. Callers wait until the running call has ended, and then
  * share the next one. So no caller receives a result that was read before the request for it.

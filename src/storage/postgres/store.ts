@@ -8,6 +8,7 @@ import { postgresFeed, prepareFeed } from './changes.ts';
 import { type Sql, types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
+import { idempotencyKeys } from './idempotency.ts';
 import { type PoolSettings, PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
@@ -121,13 +122,14 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   // While the store closes, work in the background may be cut off.
   const fail = (cause: Error) => (isClosing ? undefined : onFailure?.(cause));
   const feed = hasFeed ? postgresFeed(pool, reads, settings.changesKept, fail) : undefined;
+  const keys = idempotencyKeys(pool, settings.idempotencyTtlMs, fail);
   const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
     ...readOperations,
     operations: byKind((kind) => ({
       ...readOperations.operations[kind],
-      ...tableWrites(pool, tables[kind], settings.idempotencyTtlMs, feed, beforeFirst),
+      ...tableWrites(pool, tables[kind], keys, feed, beforeFirst),
     })),
     ...postgresImport(pool),
     async close() {

@@ -20,7 +20,7 @@ import {
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
 import { contended } from './errors.ts';
-import { type OnceRow, onceSql } from './idempotency.ts';
+import { type IdempotencyKeys, type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
@@ -39,7 +39,7 @@ interface UnchangedRow extends NamedRow {
 export function tableWrites(
   pool: PostgresPool,
   table: Table,
-  idempotencyTtlMs: number,
+  keys: IdempotencyKeys,
   feed: PostgresFeed | undefined,
   beforeFirst: Sql | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
@@ -80,11 +80,12 @@ export function tableWrites(
         return row && { value: toRecord(row.record), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
-      const onceValues = [key, fingerprint, idempotencyTtlMs, ...values];
+      const onceValues = [key, fingerprint, keys.ttlMs, ...values];
       const [kept] = await write<OnceRow<NamedRow>>(insertOnce, onceValues, options);
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
+      if (kept.outcome === 'created') keys.created();
       // A copy of an earlier release stores posts without a version, and may still be running.
       return { value: toRecord({ version: 1, ...kept.response }), replayed: kept.outcome === 'replayed' };
     },

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
+import { inspect } from 'node:util';
 import { userQuery } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
@@ -268,23 +270,38 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal((await store.posts(1).create(draft, { idempotency }))?.replayed, false);
   });
 
-  it('are deleted a few at a time after they expire, except those that are locked', async (t) => {
+  it('are deleted after they expire, by one of a hundred creations, except those that are locked', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await session.query(`
       INSERT INTO idempotency_keys SELECT 'old ' || i, '', '{}', now() - i * interval '1 minute'
-      FROM generate_series(1, 35) AS i`);
-    await session.query(`BEGIN; SELECT FROM idempotency_keys WHERE key = 'old 35' FOR UPDATE`);
-    for (const left of [25, 15, 5, 1, 1]) {
-      await store.users.create(
-        { name: 'Ada' },
-        { idempotency: { key: `${left} ${Math.random()}`, fingerprint: '' } },
-      );
-      const [row] = await session.query<{ n: number }>(
-        `SELECT count(*)::integer AS n FROM idempotency_keys WHERE key LIKE 'old%'`,
-      );
-      assert.equal(row?.n, left);
-    }
+      FROM generate_series(1, 1500) AS i`);
+    await session.query(`BEGIN; SELECT FROM idempotency_keys WHERE key = 'old 1500' FOR UPDATE`);
+    const left = async () => {
+      const sql = `SELECT count(*)::integer AS n FROM idempotency_keys WHERE key LIKE 'old%'`;
+      return (await session.query<{ n: number }>(sql))[0]?.n;
+    };
+    const create = (key: number) =>
+      store.users.create({ name: 'Ada' }, { idempotency: { key: `new ${key}`, fingerprint: '' } });
+    await create(0);
+    await until(async () => (await left()) === 500, 'the first creation deletes 1,000 keys');
+    for (let key = 1; key < 100; key += 1) await create(key);
+    assert.equal(await left(), 500);
+    await create(100);
+    await until(async () => (await left()) === 1, 'a later creation deletes the other keys');
+  });
+
+  it('that cannot be deleted after they expire are reported, and do not fail a creation', async (t) => {
+    const failures: Error[] = [];
+    const { store, url } = await open(t, { onFailure: (cause) => failures.push(cause) });
+    const session = await openSession(t, url);
+    await session.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused''; END';
+      CREATE TRIGGER refuse BEFORE DELETE ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION refuse();
+      INSERT INTO idempotency_keys VALUES ('old', '', '{}', now())`);
+    assert.equal((await store.users.create({ name: 'Ada' }, { idempotency })).replayed, false);
+    await until(() => failures.length > 0, 'the failure is reported');
+    assert.match(inspect(failures[0], { depth: 3 }), /idempotency keys could not be removed[\s\S]*refused/);
   });
 });
 
