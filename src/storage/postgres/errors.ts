@@ -32,6 +32,7 @@ const unavailable = (message: string) => (cause: unknown) =>
 export const notInTime = unavailable('the database does not answer in time');
 const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
+const failing = unavailable('the database cannot read or write its files');
 const readOnly = unavailable('the database takes no writes at present');
 export const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
@@ -59,12 +60,18 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '40P01': { fault: 'rolled-back', error: contended },
   '42P05': { fault: 'unprepared', error: gone },
   '53': { fault: 'final', error: full },
+  // No transaction id is left.
+  '54000': { fault: 'final', error: full },
   '55P03': { fault: 'final', error: locked },
   '57014': { fault: 'final', error: tookTooLong },
   // Ended by an administrator, a shutdown, a crash of another session or a timeout; or still starting.
   '57P': { fault: 'lost', error: gone },
   // `idle_session_timeout` ends only an idle session, so the statement had no effect.
   '57P05': { fault: 'stale', error: gone },
+  '58': { fault: 'final', error: failing },
+  // Damaged data, and a damaged index.
+  XX001: { fault: 'final', error: failing },
+  XX002: { fault: 'final', error: failing },
 };
 
 const unknown: Meaning = { fault: 'final', error: DomainError.from };

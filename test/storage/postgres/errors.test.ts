@@ -43,6 +43,7 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['53100', 'final', 'unavailable'], // disk full
   ['53200', 'final', 'unavailable'], // out of memory
   ['53300', 'final', 'unavailable'], // too many connections
+  ['54000', 'final', 'unavailable'], // no transaction id is left
   ['55P03', 'final', 'unavailable'], // lock timeout
   ['57014', 'final', 'deadline-exceeded'], // statement timeout
   ['57P01', 'lost', 'unavailable'], // ended by an administrator
@@ -50,8 +51,10 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['57P03', 'lost', 'unavailable'], // starting up or shutting down
   ['57P04', 'lost', 'unavailable'], // database dropped
   ['57P05', 'stale', 'unavailable'], // idle for too long
-  ['58030', 'final', 'internal'], // input or output
-  ['XX001', 'final', 'internal'], // data corrupted
+  ['58030', 'final', 'unavailable'], // input or output
+  ['58P01', 'final', 'unavailable'], // a file is missing
+  ['XX001', 'final', 'unavailable'], // data corrupted
+  ['XX002', 'final', 'unavailable'], // index corrupted
   ['XX000', 'final', 'internal'], // bug
 ];
 
@@ -72,8 +75,11 @@ describe('a PostgreSQL error', () => {
     ['25006', 'the database takes no writes at present'],
     ['40001', 'too many conflicting changes at once'],
     ['53100', 'the database has no capacity left'],
+    ['54000', 'the database has no capacity left'],
     ['55P03', 'another transaction has locked the records to change'],
     ['57014', 'the database took too long'],
+    ['58030', 'the database cannot read or write its files'],
+    ['XX001', 'the database cannot read or write its files'],
   ];
   for (const [code, message] of messages) {
     it(`with the code ${code} has the message "${message}"`, () => {
