@@ -3,7 +3,8 @@ import { lstatSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { backup } from 'node:sqlite';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { checkWritable, makeFile, realPath } from './file.ts';
 import { openShared } from './schema.ts';
@@ -18,7 +19,7 @@ const busyTimeoutMs = 1_000;
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
- * or absent, and an existing file is never overwritten.
+ * or absent, and an existing file is never overwritten. Fails if the file is damaged.
  */
 export async function backupSqlite(
   path: string,
@@ -34,6 +35,7 @@ export async function backupSqlite(
     checkWritable(source);
     makeFile(part);
     await copy(source, part, onProgress);
+    checkIntact(part);
     // Windows syncs a file only through a handle that may write, and no folder.
     await sync(part, 'r+');
     // Check again after the long copy, because a rename replaces an existing file.
@@ -69,6 +71,15 @@ async function copy(from: string, to: string, onProgress: BackupProgress): Promi
     progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
   });
   onProgress(pages, pages);
+}
+
+/** Throws if a file that no process uses is damaged. SQLite copies damaged pages without an error. */
+function checkIntact(path: string): void {
+  const url = pathToFileURL(path);
+  url.search = 'immutable=1';
+  using db = new DatabaseSync(url, { readOnly: true });
+  const { quick_check: problem } = { ...db.prepare('PRAGMA quick_check(1)').get() };
+  if (problem !== 'ok') throw new Error(`the database is damaged: ${problem}`);
 }
 
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {

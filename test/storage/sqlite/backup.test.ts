@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   renameSync,
   rmSync,
@@ -125,6 +126,22 @@ describe('a backup of a SQLite file', () => {
     opening.close();
     await backup;
     assert.ok(existsSync(join(folder, 'backup.db')));
+  });
+
+  it('is rejected of a damaged file, and leaves no file', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'users.db');
+    const store = await openSqliteStore(path);
+    await addUsers(store, ...Array.from({ length: 200 }, (_, i) => `${i} ${'x'.repeat(90)}`));
+    await store.close();
+    // A page of a table or an index, after those of the schema.
+    const pageBytes = 4_096;
+    const damaged = readFileSync(path).fill('x', 12 * pageBytes, 13 * pageBytes);
+    writeFileSync(path, damaged);
+    const message = /: (the database is damaged: |database disk image is malformed)/;
+    await assert.rejects(backupSqlite(path, join(folder, 'backup.db')), { kind: 'unavailable', message });
+    assert.deepEqual(readdirSync(folder), ['users.db']);
+    assert.ok(readFileSync(path).equals(damaged));
   });
 
   const skip = process.platform === 'win32' && 'Windows has no ulimit';
