@@ -102,8 +102,10 @@ function examineData(file: string): Finding[] {
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    const { sqlite } = { ...db.prepare('SELECT sqlite_version() AS sqlite').get() };
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     return [
+      examineVersion(String(sqlite)),
       version === schemaVersion
         ? ok(`the schema has version ${version}`)
         : warn(
@@ -123,6 +125,17 @@ function examineData(file: string): Finding[] {
     const advice = 'use the program that has written it, or choose another file';
     return [fail(`${file} cannot be used: ${messageOf(caught)}`, advice)];
   }
+}
+
+/** `version` is the one of SQLite. Older versions lack the correction of https://sqlite.org/wal.html#walresetbug. */
+export function examineVersion(version: string): Finding {
+  const [minor = 0, patch = 0] = version.split('.').slice(1).map(Number);
+  return minor > 51 || (minor === 51 && patch >= 3) || (minor === 50 && patch >= 7)
+    ? ok(`SQLite ${version}`)
+    : warn(
+        `SQLite ${version} may damage a file to which several processes write`,
+        'use Node.js 24.15 or newer, or one process',
+      );
 }
 
 function damaged(file: string, problem: unknown): Finding {

@@ -20,7 +20,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import type { Finding } from '../../../src/storage/finding.ts';
-import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
+import { examineSqlite, examineVersion } from '../../../src/storage/sqlite/examine.ts';
 import { schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
@@ -79,7 +79,7 @@ describe('the examination of a SQLite file', () => {
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
       text.join('\n'),
-      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nFILE-wal is empty\nSQLite 3\S+\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
     );
   });
 
@@ -187,6 +187,19 @@ describe('the examination of a SQLite file', () => {
       const [first = '', ...others] = problemsOf(path);
       assert.match(first, problem ?? /^$/);
       assert.deepEqual(others, []);
+    });
+  }
+
+  for (const [version, level] of [
+    ['3.49.2', 'warn'],
+    ['3.50.6', 'warn'],
+    ['3.50.7', 'ok'],
+    ['3.51.2', 'warn'],
+    ['3.51.3', 'ok'],
+    ['3.53.0', 'ok'],
+  ] as const) {
+    it(`reports SQLite ${version} as ${level}`, () => {
+      assert.equal(examineVersion(version).level, level);
     });
   }
 
