@@ -89,7 +89,7 @@ function examineLog(file: string): Finding {
     return warn(`${text}, so the data is not checked: ${file}-shm is missing`, 'start the service once');
   }
   return bytes > maxIdleLogBytes
-    ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as an export')
+    ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as a backup')
     : ok(text);
 }
 
