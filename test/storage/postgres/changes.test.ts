@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
@@ -439,6 +440,21 @@ describe('the feed of changes of a PostgreSQL store', () => {
     );
     const { changes, next } = await feed.read({ after: first?.position ?? 0, limit: 1 });
     assert.deepEqual({ changes, next }, { changes: [], next: (first?.position ?? 0) + 1 });
+  });
+
+  it('is gone at every earlier position after the SQL of the documentation for a restore', async (t) => {
+    const { store, feed, session } = await open(t);
+    for (const name of ['a', 'b']) await store.users.create({ name });
+    const text = readFileSync(new URL('../../../src/storage/README.md', import.meta.url), 'utf8');
+    const [, sql = ''] = /```sql\n(SELECT setval\('changes[^`]*)```/.exec(text) ?? [];
+    await session.query(sql);
+    await store.users.create({ name: 'c' });
+    // Before the backup, at it, and after it.
+    for (const after of [1, 2, 3, 1_000]) {
+      await assert.rejects(feed.read({ after, limit: 1 }), { kind: 'gone' });
+    }
+    await store.users.create({ name: 'd' });
+    assert.deepEqual(namesOf(await readAll(feed, (await feed.position()) - 1)), ['d']);
   });
 
   it('rolls an import back if it cannot restart', async (t) => {
