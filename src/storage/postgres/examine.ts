@@ -12,6 +12,7 @@ import { findVersion, schemaVersion } from './schema.ts';
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
+const currentSchema = `the schema has version ${schemaVersion}`;
 const ownTables = 'make the user the owner of the tables';
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
@@ -70,10 +71,12 @@ async function examineHost(
         return fail(messageOf(error), 'start the newer release');
       },
     );
+    const ids = schema.what === currentSchema ? await examineIds(client) : [];
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
     const findings = [
       ...examineServer(state, isPooled, clock, schema),
+      ...ids,
       examineConnections(state.free, neededConnections),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
@@ -170,6 +173,20 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
   ];
 }
 
+/** Finds ids that the service has not assigned, such as after a logical replication. Creations fail when they follow. */
+async function examineIds(client: Client): Promise<Finding[]> {
+  const highest = recordKinds.map(
+    (kind) => `
+    SELECT '${kind}' AS kind, max(id) AS id FROM ${kind}
+    HAVING max(id) > CASE WHEN has_sequence_privilege('${kind}_id_seq', 'SELECT')
+      THEN coalesce(pg_sequence_last_value('${kind}_id_seq'), 0) END`,
+  );
+  const { rows } = await client.query<{ kind: string; id: number }>(highest.join(' UNION ALL '));
+  return rows.map(({ kind, id }) =>
+    fail(`the sequence ${kind}_id_seq is behind id ${id}`, `run SELECT setval('${kind}_id_seq', ${id})`),
+  );
+}
+
 function examineConnections(free: number, needed: number): Finding {
   const text = `it allows ${free} more connections`;
   if (free >= needed) return ok(text);
@@ -191,7 +208,7 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
 function examineSchema(version: number, { may_create, read_only, denied }: State): Finding {
   const text = `the schema has version ${version}`;
   if (denied.length > 0) return fail(`the user may not read and write ${denied.join(', ')}`, ownTables);
-  if (version === schemaVersion) return ok(text);
+  if (version === schemaVersion) return ok(currentSchema);
   if (!may_create && !read_only) {
     return fail(
       `${text}, and the user may not create tables`,

@@ -79,6 +79,11 @@ describe('the examination of a PostgreSQL database', () => {
       `fail HOST: ${recordKinds.length} columns have another collation than "C"`,
     ],
     [
+      'ids that the service has not assigned',
+      () => "INSERT INTO users (id, name) VALUES (7, 'Ada')",
+      'fail HOST: the sequence users_id_seq is behind id 7',
+    ],
+    [
       'a server that accepts no writes',
       (name) => `ALTER DATABASE ${name} SET default_transaction_read_only = on`,
       'warn no host takes writes',
