@@ -182,6 +182,9 @@ export function findVersion(db: DatabaseSync): number {
     FROM pragma_user_version`);
   const { version, entries, ours } = { ...query.get() };
   if (Number(version) > schemaVersion) throw new Error('a newer version of this service has written it');
+  if (version === 0 && ours === 3) {
+    throw new Error('its user_version is 0, as after .dump: set it to that of the original file');
+  }
   if (Number(version) < 0 || (version === 0 ? entries !== 0 : ours !== 3)) {
     throw new Error('it is the database of another program');
   }

@@ -159,8 +159,13 @@ describe('the examination of a SQLite file', () => {
     ],
     [
       'belongs to another program',
-      (path) => run(path, 'PRAGMA user_version = 0'),
+      (path) => run(path, 'PRAGMA user_version = 0; DROP TABLE posts'),
       /^fail .* another program$/,
+    ],
+    [
+      'was made from the output of .dump, which lacks the version',
+      (path) => run(path, 'PRAGMA user_version = 0'),
+      /^fail .* its user_version is 0, as after \.dump: set it to that of the original file$/,
     ],
     ['has a negative version', (path) => run(path, 'PRAGMA user_version = -1'), /^fail .* another program$/],
     [
