@@ -1,4 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
+// Imported, because a test of the host may mock the global one for a while, and its callbacks would never run.
+import { setImmediate } from 'node:timers';
 
 const turnMs = 2;
 // The kernel accepts at least this many bytes in a millisecond, unless the client has a small window. Node writes the

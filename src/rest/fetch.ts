@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { duplexPair, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers';
 import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
 import { fanOut } from '../telemetry/events.ts';

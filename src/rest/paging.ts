@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { DomainError } from '../domain/errors.ts';
 import { formatCursor, type ListQuery, type Page, type Position, positionOf } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';

@@ -15,6 +15,7 @@ import {
   type RequestListenerOptions,
 } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { runTool } from '../support/tool.ts';
 
 const base = 'http://users.example';
@@ -177,6 +178,28 @@ describe('the fetch handler', () => {
       new Request('http://127.0.0.1/health', { headers: { host: 'evil.example' } }),
     ].map(async (request) => (await handle(request)).status);
     assert.deepEqual(await Promise.all(statuses), [200, 421, 421]);
+  });
+
+  it('serves requests while a test of the host mocks its timers, and after that', async (t) => {
+    const repository = await openSqliteStore(join(await folderOf(t, 1), 'users.db'));
+    t.after(() => repository.close());
+    const { handle } = create({ repository });
+    const createUsers = async (count: number) => {
+      for (let id = count; id > 0; id -= 1) await post(handle, '/users', '{"name":"Ada"}');
+      const { headers } = await handle(new Request(`${base}/users`));
+      return headers.get('link')?.match(/after=(\d+)/)?.[1];
+    };
+    const cancelOne = () => {
+      const controller = new AbortController();
+      const reply = handle(new Request(`${base}/users`, { signal: controller.signal }));
+      controller.abort(new Error('too late'));
+      return assert.rejects(reply, /too late/);
+    };
+    t.mock.timers.enable();
+    assert.equal(await createUsers(1), '1');
+    await cancelOne();
+    t.mock.timers.reset();
+    assert.equal(await createUsers(2), '3');
   });
 
   it('serves many requests at once', async () => {

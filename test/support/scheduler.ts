@@ -1,7 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import { it } from 'node:test';
-import type { TimerOptions } from 'node:timers';
-import timers from 'node:timers/promises';
+import timers, { type TimerOptions } from 'node:timers';
+import timersPromises from 'node:timers/promises';
 import { Random } from '../../src/conformance/random.ts';
 
 interface Timer {
@@ -18,7 +18,7 @@ const globals = {
   clearInterval: globalThis.clearInterval,
   setImmediate: globalThis.setImmediate,
 };
-const promises = { setTimeout: timers.setTimeout, setImmediate: timers.setImmediate };
+const promises = { setTimeout: timersPromises.setTimeout, setImmediate: timersPromises.setImmediate };
 /** The scheduler of the code that runs. */
 let current: Scheduler | undefined;
 const realNow = performance.now.bind(performance);
@@ -77,6 +77,11 @@ export class Scheduler {
   /** Resolves in the next turn of the event loop. */
   immediate(): Promise<void> {
     return this.turn(this.#immediates);
+  }
+
+  /** Calls `run` in the next turn of the event loop. */
+  setImmediate(run: () => void): void {
+    this.soon(run, this.#immediates);
   }
 
   #addTimer(run: () => void, ms = 0, everyMs?: number): Timer {
@@ -164,13 +169,13 @@ export class Scheduler {
       this.#timers = this.#timers.filter((timer) => timer !== given?.timer);
     };
     current = this;
-    installPromises();
+    installModules();
     Object.assign(globalThis, {
       setTimeout: start(false),
       setInterval: start(true),
       clearTimeout: clear,
       clearInterval: clear,
-      setImmediate: (run: () => void) => this.soon(run, this.#immediates),
+      setImmediate: (run: () => void) => this.setImmediate(run),
     });
     performance.now = () => this.now;
     Date.now = () => this.dayMs + this.now;
@@ -187,16 +192,20 @@ export class Scheduler {
   }
 }
 
-let arePromisesInstalled = false;
+let areModulesInstalled = false;
 
 /**
- * Replaces the functions of `node:timers/promises` once, because updating the imports of all modules takes as long as a
- * short schedule.
+ * Replaces the functions of `node:timers` and `node:timers/promises` once, because updating the imports of all modules
+ * takes as long as a short schedule.
  */
-function installPromises(): void {
-  if (arePromisesInstalled) return;
-  arePromisesInstalled = true;
+function installModules(): void {
+  if (areModulesInstalled) return;
+  areModulesInstalled = true;
   Object.assign(timers, {
+    setImmediate: (run: () => void) =>
+      current === undefined ? globals.setImmediate(run) : current.setImmediate(run),
+  });
+  Object.assign(timersPromises, {
     setTimeout: <T>(ms?: number, value?: T, options?: TimerOptions) =>
       current?.sleep(ms ?? 1) ?? promises.setTimeout(ms, value, options),
     setImmediate: <T>(value?: T, options?: TimerOptions) =>

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DomainError } from '../../domain/errors.ts';
 import { unavailable } from './errors.ts';
@@ -115,7 +116,7 @@ export class WriteQueue {
 
   async #commitAll(): Promise<void> {
     // Wait for the requests that arrived together with the first one, so that they become one group.
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
       this.#groupSize = group.length;
       const reply = await this.#commit(group);
