@@ -50,8 +50,11 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     });
     // Not earlier: `http.request` throws for a header with a control character.
     server.emit('connection', far);
-    outgoing.on('response', (incoming) => resolve(toResponse(incoming, method)));
-    // Like `fetch`, fail with the reason of the signal.
+    // Like `fetch`, fail with the reason of the signal, also while the response is read.
+    outgoing.on('response', (incoming) => {
+      outgoing.on('error', () => signal.aborted && incoming.destroy(signal.reason));
+      resolve(toResponse(incoming, method));
+    });
     const fail = (error: unknown) => reject(signal.aborted ? signal.reason : error);
     // If the body fails, the request fails too. The error of the body then comes first.
     outgoing.on('error', (error) => setImmediate(fail, error));

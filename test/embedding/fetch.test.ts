@@ -291,6 +291,19 @@ describe('the fetch handler', () => {
     assert.equal((await ended).status, 499);
   });
 
+  it('fails the body of the response with the reason of the signal that aborts it', async (t) => {
+    const { handle } = create({ publicDir: await folderOf(t, 3_000_000) });
+    const controller = new AbortController();
+    const { body } = await handle(new Request(`${base}/long.bin`, { signal: controller.signal }));
+    const reader = body?.getReader();
+    assert.equal((await reader?.read())?.done, false);
+    const reason = new Error('too late');
+    controller.abort(reason);
+    await assert.rejects(async () => {
+      while ((await reader?.read())?.done === false);
+    }, reason);
+  });
+
   it('rejects when the body of the request fails', async () => {
     const { handle, repository } = create();
     const body = new ReadableStream({
