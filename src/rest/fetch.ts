@@ -28,6 +28,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
   const observe = fanOut(options.observe);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
   return async (request) => {
+    if (request.bodyUsed) throw new TypeError('the body of the request was already read');
     const [near, far] = duplexPair();
     // The end of one side ends the other: after a reply is aborted, or after the client disconnects.
     near.on('close', () => far.destroy());

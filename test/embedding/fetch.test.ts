@@ -304,6 +304,16 @@ describe('the fetch handler', () => {
     }, reason);
   });
 
+  it('rejects a request whose body was already read', async () => {
+    const { handle, requests } = create();
+    const init = { method: 'POST', headers: jsonType, body: '{"name":"Ada"}' };
+    const request = new Request(`${base}/users`, init);
+    for await (const _ of request.body ?? []);
+    const message = 'the body of the request was already read';
+    await assert.rejects(handle(request), { name: 'TypeError', message });
+    assert.deepEqual(requests, []);
+  });
+
   it('rejects when the body of the request fails', async () => {
     const { handle, repository } = create();
     const body = new ReadableStream({
