@@ -18,6 +18,11 @@ export type GrpcLimits = CheckedOptions['grpcLimits'];
 /** Serves gRPC on connections that the caller has accepted. @internal */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
 
+/** A `Server` of any version of grpc-js. Private members of this class make the types of two versions incompatible. */
+interface AnyServer {
+  addService(service: never, implementation: never): void;
+}
+
 export interface UsersServiceOptions {
   readonly repository: Repository;
   /** The keys that the metadata `x-api-key` may hold. Default: none. */
@@ -36,7 +41,7 @@ const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight'
  * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
  * for health, reflection, limits and shutdown. Throws when an option is wrong.
  */
-export function addUsersService(server: Server, options: UsersServiceOptions): void {
+export function addUsersService(server: AnyServer, options: UsersServiceOptions): void {
   checkRepository(options?.repository);
   for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
   const { auth, apiKeys, limits } = readOptions({
@@ -52,7 +57,7 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
     // The interceptors of a server are fixed when it is created.
     reports: true,
   });
-  server.addService(UsersService, handlers);
+  (server as Server).addService(UsersService, handlers);
 }
 
 /** Users, health and reflection. `addUsersService` does not load the latter two. @internal */

@@ -10,12 +10,26 @@ import {
   type Repository,
 } from '../../src/index.ts';
 
+/** A server of another version of grpc-js: private members make classes of the same name incompatible. */
+class OtherServer {
+  readonly #handlers = new Map<string, unknown>();
+  addService(
+    service: Record<string, { path: string }>,
+    implementation: Record<string, (call: OtherServer) => void>,
+  ): void {
+    for (const [name, { path }] of Object.entries(service)) this.#handlers.set(path, implementation[name]);
+  }
+}
+
 export async function use(repository: Repository): Promise<void> {
   await using service = createService({ database: 'memory:', port: 0, grpcPort: false });
   const { http } = await service.listen();
   http.startsWith('http');
   createRequestListener({ repository, basePath: '/api', auth: 'writes', apiKeys: ['k'] });
   addUsersService(new Server(), { repository });
+  addUsersService(new OtherServer(), { repository });
+  // @ts-expect-error: not a server
+  addUsersService({}, { repository });
   await using stores = new AsyncDisposableStack();
   stores.adopt(await openStore('memory:'), (store) => store.close());
   const observe: Observe = (event) => {
