@@ -13,6 +13,7 @@ import type { User, UserDraft, UserQuery } from './user.ts';
  * - Ids ascend from 1 and are never reused, not even after a deletion or a restart.
  * - Texts are ordered by code point, with an absent role before every role. Ties are ordered by `id`,
  *   in the direction of the last sort key.
+ * - Records are plain objects with exactly the fields of their type. An unset optional field is absent.
  * - A lookup that finds nothing returns `undefined` (or `false`), never an error.
  * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed,
  *   `overloaded` when it has too much work, `cancelled` or `deadline-exceeded` when the caller's

@@ -13,9 +13,10 @@ import { startService } from '../support/service.ts';
 
 /** A repository that records each change of a user in an audit trail. */
 function createAudited(inner: Repository, trail: string[]): Repository {
-  const audited = <T>(what: string, change: Promise<T>): Promise<T> => {
+  const audited = async <T>(what: string, change: Promise<T>): Promise<T> => {
+    const result = await change;
     trail.push(what);
-    return change;
+    return result;
   };
   // A repository may have no feed of changes.
   const { changes: _, ...others } = inner;
