@@ -82,9 +82,16 @@ export const optionNames: readonly string[] = [
   'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
-/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has. A store ignores those of other stores. */
+/**
+ * Like `readNumbers`. Also throws a `TypeError` for an option that no store has, and for a clock or a callback that is
+ * not a function. A store ignores the options of other stores.
+ */
 export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
-  for (const name in given) if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
+  for (const name in given) {
+    if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
+    const isFunction = typeof (Reflect.get(given, name) ?? Date.now) === 'function';
+    if (/^now$|^on[A-Z]/.test(name) && !isFunction) throw new TypeError(`${name} must be a function`);
+  }
   return readNumbers(given, numbers);
 };
 

@@ -115,6 +115,18 @@ describe('openStore', () => {
     });
   }
 
+  for (const name of ['now', 'onCreated', 'onWarning', 'onFailure', 'onStandbyRead']) {
+    it(`rejects an option ${name} that is not a function, before it creates a file`, async () => {
+      const file = join(folder, `${name}.db`);
+      const options = { [name]: 5 };
+      const error = { name: 'TypeError', message: `${name} must be a function` };
+      for (const url of ['memory:', `sqlite:${file}`, 'postgres://a@b/c']) {
+        await assert.rejects(openStore(url, options), error);
+      }
+      assert.equal(existsSync(file), false);
+    });
+  }
+
   it('loads only the module of the store that it opens', () => {
     const script = `
       const { openStore } = await import(${JSON.stringify(new URL('../../src/storage/open.ts', import.meta.url).href)});
