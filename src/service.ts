@@ -97,7 +97,7 @@ export class Service implements AsyncDisposable {
 
   /** Opens the store and both ports, or none. May be called once. Fails with a `StartError`, or if `close` ends it. */
   async listen(): Promise<Addresses> {
-    if (this.#state !== 'new') throw new Error('a service listens once');
+    if (this.#state !== 'new') throw new Error('a service listens once, and not after close');
     this.#state = 'starting';
     this.#starting = this.#start();
     return await this.#starting;

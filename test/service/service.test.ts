@@ -137,7 +137,7 @@ describe('listen', () => {
     });
     await assertFree(port);
     await service.close();
-    await assert.rejects(service.listen(), /listens once/);
+    await assert.rejects(service.listen(), /listens once, and not after close/);
   });
 
   const ranges: [options: ServiceOptions, message: RegExp][] = [
