@@ -51,6 +51,14 @@ const readBytes = 64 * 1024;
 const recordBytes = 128 * 1024;
 const acceptHeaders: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' };
 
+/** The prefix that a host has removed from the URL. Express stores it, and Connect stores the whole URL. */
+function hostPath(raw: IncomingMessage): string {
+  if ('baseUrl' in raw && typeof raw.baseUrl === 'string') return raw.baseUrl;
+  if (!('originalUrl' in raw) || typeof raw.originalUrl !== 'string') return '';
+  const { originalUrl, url = '' } = raw;
+  return originalUrl.endsWith(url) ? originalUrl.slice(0, -url.length) : '';
+}
+
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
@@ -89,9 +97,7 @@ export class HttpRequest {
     this.shared = shared;
     this.method = raw.method ?? 'GET';
     this.id = requestId(raw.headers['x-request-id']);
-    // Express removes its own prefix from the URL, and stores it in `baseUrl`.
-    const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
-    this.basePath = hostPath + shared.basePath;
+    this.basePath = hostPath(raw) + shared.basePath;
     shared.inFlight += 1;
   }
 

@@ -91,6 +91,19 @@ const hosts: Readonly<Record<string, Host>> = {
     return listenOn(t, createServer(app));
   },
 
+  'Connect, mounted by the host': (t, repository, observe) => {
+    const users = createRequestListener({ repository, observe, publicDir: false });
+    // Connect, which Vite uses too, changes the URL like this.
+    const app: NodeListener = (request: IncomingMessage & { originalUrl?: string }, response) => {
+      const { url = '' } = request;
+      request.originalUrl = url;
+      if (!url.startsWith(`${basePath}/`)) return response.end('own');
+      request.url = url.slice(basePath.length);
+      return users(request, response, () => response.end('own'));
+    };
+    return listenOn(t, createServer(app));
+  },
+
   Fastify: async (t, repository, observe) => {
     const users = createRequestListener({ repository, basePath, observe, publicDir: false });
     const app = fastify();
