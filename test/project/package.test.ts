@@ -147,6 +147,12 @@ describe('the package', () => {
     );
   });
 
+  it('names its entry also for tools that do not read its exports, such as TypeScript 5 with CommonJS', async () => {
+    const text = await readFile(join(project, 'node_modules/users-service/package.json'), 'utf8');
+    const { main, types, exports } = JSON.parse(text);
+    assert.deepEqual({ types, default: main }, exports['.']);
+  });
+
   it('has every export', async () => {
     const source = `
       for (const entry of ${JSON.stringify(entries)}) {
