@@ -59,3 +59,4 @@ export type {
   RequestEvent,
   ServiceEvent,
 } from './telemetry/events.ts';
+export type { MetricsSnapshot } from './telemetry/metrics.ts';

@@ -5,6 +5,7 @@ import {
   createRequestListener,
   createService,
   DomainError,
+  type MetricsSnapshot,
   type Observe,
   openStore,
   type Repository,
@@ -25,6 +26,8 @@ export async function use(repository: Repository): Promise<void> {
   await using service = createService({ database: 'memory:', port: 0, grpcPort: false });
   const { http } = await service.listen();
   http.startsWith('http');
+  const counters: MetricsSnapshot = service.counters();
+  Object.values(counters);
   createRequestListener({ repository, basePath: '/api', auth: 'writes', apiKeys: ['k'] });
   addUsersService(new Server(), { repository });
   addUsersService(new OtherServer(), { repository });
