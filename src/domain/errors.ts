@@ -52,6 +52,12 @@ export class DomainError extends Error {
   }
 }
 
+/** Whether operators need its cause: the client is not the reason. The deadline of a client is one without a cause. */
+export function isFailure({ kind, cause }: DomainError): boolean {
+  if (kind === 'deadline-exceeded') return cause !== undefined;
+  return ['internal', 'unavailable', 'overloaded'].includes(kind);
+}
+
 /** The message of any caught value. An error for several addresses has no message itself, only one for each address. */
 export function messageOf(caught: unknown): string {
   if (caught instanceof AggregateError) return caught.errors.map(messageOf).join(', ');

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import type { DomainError, ErrorKind } from '../domain/errors.ts';
+import { type DomainError, type ErrorKind, isFailure } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 
 /** The gRPC status of each kind of failure. A new kind does not compile without its status. */
@@ -28,8 +28,8 @@ export function toGrpcError(
   observe: Observe,
 ) {
   const internal = error.kind === 'internal';
-  if (internal || error.kind === 'unavailable') {
-    const where = internal ? 'grpc' : 'store';
+  if (isFailure(error)) {
+    const where = internal || error.kind === 'overloaded' ? 'grpc' : 'store';
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
   return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };

@@ -187,7 +187,8 @@ export class HttpRequest {
     if (this.response.closed) return;
     const { limits, counted } = this.shared;
     if (limits.maxInFlight > 0 && counted >= limits.maxInFlight) {
-      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
+      const cause = 'maxInFlight requests are under way';
+      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' }, { cause });
     }
     this.shared.counted += 1;
     this.#isCounted = true;

@@ -1,4 +1,4 @@
-import { DomainError, type ErrorKind, retryAfterSeconds } from '../domain/errors.ts';
+import { DomainError, type ErrorKind, isFailure, retryAfterSeconds } from '../domain/errors.ts';
 import { type ErrorResponse, type Headers, HttpError } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -41,9 +41,9 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
   }
   const error = DomainError.from(caught, request.isAborted);
   const isInternal = error.kind === 'internal';
-  // The other kinds are mistakes of clients or expected limits.
-  if (isInternal || error.kind === 'unavailable') {
-    const where = isInternal ? 'http' : 'store';
+  if (isFailure(error)) {
+    // An overloaded store still answers other requests.
+    const where = isInternal || error.kind === 'overloaded' ? 'http' : 'store';
     const { id: requestId, keyName: key } = request;
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }

@@ -20,7 +20,7 @@ async function startFull(t: Parameters<typeof startService>[0]) {
   const { repository, open, calls } = await gatedRepository();
   // Release the requests before the service closes, because close waits for them.
   t.after(open);
-  const running = await startService(t, { repository, limits, grpcPort: 0 });
+  const running = await startService(t, { repository, limits, grpcPort: 0, expectFailures: true });
   const holders = Array.from({ length: limits.maxInFlight }, () =>
     exchange(running.port, head('GET /users/1', closing)),
   );
@@ -66,6 +66,8 @@ for (const [line, headers, body] of refused) {
     if (!line.startsWith('HEAD')) {
       assert.deepEqual(JSON.parse(response.body), { error: 'too many requests are under way' });
     }
+    const failure = events.findLast((event) => event.type === 'failure');
+    assert.equal(failure?.cause, 'maxInFlight requests are under way');
     const [method, path] = line.split(' ');
     const reported = events.findLast((event) => event.type === 'request');
     assert.deepEqual([reported?.method, reported?.path, reported?.status], [method, path, 503]);
@@ -114,7 +116,7 @@ test('a probe on a new connection gets its response before the waiting requests'
 test('slow downloads of files do not count as requests in flight', async (t) => {
   const { repository, entered, open: release } = await gatedRepository();
   t.after(release);
-  const { port } = await startService(t, { repository, limits: { maxInFlight: 1 } });
+  const { port } = await startService(t, { repository, limits: { maxInFlight: 1 }, expectFailures: true });
   // These clients read nothing, so more data waits than fits into the socket buffers.
   const files = await Promise.all([1, 2, 3].map(() => open(port, head('GET /openapi.json').repeat(100))));
   t.after(() => files.map((socket) => socket.destroy()));
@@ -140,6 +142,7 @@ test('after maxInFlight was reached, a new request is accepted when a client dis
   const { port } = await startService(t, {
     repository,
     limits: { maxInFlight: 1 },
+    expectFailures: true,
     observe: (event) => event.type === 'request' && event.status === 499 && left.resolve(),
   });
   const holder = await open(port, head('GET /users/1'));
@@ -183,7 +186,7 @@ for (const [what, bytes] of asked) {
 test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED, and succeed after others have ended', async (t) => {
   const { repository, open: release } = await gatedRepository();
   t.after(release);
-  const { grpc, events } = await startService(t, { repository, limits, grpcPort: 0 });
+  const { grpc, events } = await startService(t, { repository, limits, grpcPort: 0, expectFailures: true });
   const client = usersClient(t, grpc);
   const calls = Array.from({ length: 5 }, () => getUser(client, 1));
   // The rejected calls end first.

@@ -35,7 +35,8 @@ for (const kind of errorKinds) {
       throw new DomainError(kind, `message for ${kind}`, { cause: new Error('secret') });
     };
     const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
-    const reported = kind === 'internal' || kind === 'unavailable';
+    const reported = ['internal', 'overloaded', 'unavailable', 'deadline-exceeded'].includes(kind);
+    const isOfStore = kind === 'unavailable' || kind === 'deadline-exceeded';
     const message = kind === 'internal' ? 'internal error' : `message for ${kind}`;
 
     const headers = { 'x-request-id': 'over-http' };
@@ -54,8 +55,8 @@ for (const kind of errorKinds) {
       service.failures().map(({ where, requestId, cause }) => [where, requestId, String(cause)]),
       reported
         ? [
-            [kind === 'internal' ? 'http' : 'store', 'over-http', 'Error: secret'],
-            [kind === 'internal' ? 'grpc' : 'store', 'over-grpc', 'Error: secret'],
+            [isOfStore ? 'store' : 'http', 'over-http', 'Error: secret'],
+            [isOfStore ? 'store' : 'grpc', 'over-grpc', 'Error: secret'],
           ]
         : [],
     );
@@ -63,6 +64,16 @@ for (const kind of errorKinds) {
     assert.equal(grpcStatuses[kind], grpc);
   });
 }
+
+test('a deadline of a client without a cause is not reported as a failure', async (t) => {
+  const repository = createMemoryStore();
+  repository.users.get = async () => {
+    throw new DomainError('deadline-exceeded', 'the deadline has passed');
+  };
+  const { http, grpc } = await startService(t, { repository, grpcPort: 0 });
+  assert.equal((await send(http, 'GET /users/1')).status, 504);
+  assert.equal((await getUser(usersClient(t, grpc), 1)).code, grpcStatus.DEADLINE_EXCEEDED);
+});
 
 test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   const repository = createMemoryStore();

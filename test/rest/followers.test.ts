@@ -210,7 +210,11 @@ describe('GET /changes as a stream', () => {
   });
 
   it('rejects followers beyond maxFollowers, and accepts one more after another has disconnected', async (t) => {
-    const { http, events } = await startService(t, { maxFollowers: 1, limits: { maxInFlight: 1 } });
+    const { http, events } = await startService(t, {
+      maxFollowers: 1,
+      limits: { maxInFlight: 1 },
+      expectFailures: true,
+    });
     const first = await Follower.open(t, http);
     await first.block();
     const headers = { accept: 'text/event-stream' };
