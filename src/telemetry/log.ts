@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { ListeningEvent, Observe, ServiceEvent } from './events.ts';
+import type { FailureEvent, ListeningEvent, Observe, RefusedEvent, ServiceEvent } from './events.ts';
 
 export type LogFormat = 'json' | 'pretty' | 'off';
 
@@ -104,16 +104,22 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   const writeAll = (): void => {
     for (const text of texts.splice(0)) send(text);
   };
-  // Malformed connections and lost databases cause floods.
-  const limits = { refused: limitRate(1, print), failure: limitRate(20, print) };
+  // Malformed connections and lost databases cause floods, which must not hide events of another kind.
+  const limits = new Map<string, ReturnType<typeof limitRate>>();
+  const limitOf = (event: RefusedEvent | FailureEvent) => {
+    const kind = event.type === 'refused' ? `${event.face} ${event.status}` : event.where;
+    const limit = limits.get(kind) ?? limitRate(event.type === 'refused' ? 1 : 20, print);
+    limits.set(kind, limit);
+    return limit;
+  };
   const endLimits = (): void => {
-    for (const { endSecond } of Object.values(limits)) endSecond();
+    for (const { endSecond } of limits.values()) endSecond();
     write();
   };
   return {
     observe(event) {
       if (event.type === 'request') return print(event);
-      if (event.type === 'refused' || event.type === 'failure') return limits[event.type].take(event);
+      if (event.type === 'refused' || event.type === 'failure') return limitOf(event).take(event);
       print(event.type === 'listening' ? { ...event, version } : event);
       // These events are rare, and an operator or a script often waits for them.
       write();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
-import type { RefusedEvent, RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
+import type { FailureEvent, RefusedEvent, RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { createLog, type LineSink, type LogFormat } from '../../src/telemetry/log.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
@@ -373,6 +373,37 @@ describe('a flood of log events', () => {
     assert.equal(events.length, 21);
     assert.equal(events[0]?.['cause'], 'no 0');
     assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
+  });
+
+  it('of failures of the store does not hide a failure elsewhere', (t) => {
+    const log = start(t);
+    const fail = (where: FailureEvent['where']) => log.observe({ type: 'failure', where, cause: where });
+    for (let n = 0; n < 25; n += 1) fail('store');
+    fail('process');
+    for (let n = 0; n < 25; n += 1) fail('store');
+    log.flush();
+    const [process] = log.events().filter(({ where }) => where === 'process');
+    assert.deepEqual([process?.['cause'], process?.['count']], ['process', undefined]);
+    assert.equal(log.events().at(-1)?.['count'], 30);
+  });
+
+  it('of rejected connections has a count for each API and status', (t) => {
+    const log = start(t);
+    log.observe(refused);
+    for (let n = 0; n < 500; n += 1) log.observe({ ...refused, status: 503 });
+    log.observe({ ...refused, face: 'grpc', status: 14 });
+    log.observe(refused);
+    log.flush();
+    assert.deepEqual(
+      log.events().map(({ face, status, count }) => [face, status, count]),
+      [
+        ['http', 400, undefined],
+        ['http', 503, undefined],
+        ['grpc', 14, undefined],
+        ['http', 400, undefined],
+        ['http', 503, 499],
+      ],
+    );
   });
 
   it('does not change the next line after it has ended', (t) => {
