@@ -134,7 +134,7 @@ export class WriteQueue {
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
     for (const { reject } of this.#waiting.splice(0, kept === -1 ? this.#waiting.length : kept)) {
-      reject(unavailable());
+      reject(unavailable(this.failure?.cause ?? new Error('earlier writes took too long')));
     }
     return this.#waiting.splice(0, maxGroupSize);
   }

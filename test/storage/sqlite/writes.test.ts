@@ -304,8 +304,25 @@ describe('writes that wait too long for their turn', () => {
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);
     assert.equal(await first, true);
-    await rejects(second, 'unavailable');
+    const late = { kind: 'unavailable', cause: new Error('earlier writes took too long') };
+    await assert.rejects(second, late);
     assert.equal(await third, true);
+  });
+
+  it('writes that wait too long behind a group that fails have the cause of its failure', async (t) => {
+    const cause = new Error('database is locked');
+    const source = `const { parentPort, workerData } = require("node:worker_threads");
+      parentPort.once("message", () => parentPort.postMessage(workerData))`;
+    const workerData = { failed: { kind: 'unavailable', message: 'the store is not available', cause } };
+    const startWriter = () => new Worker(source, { eval: true, workerData });
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const first = queue.write('delete', ['users', [1]]);
+    await new Promise((resolve) => setImmediate(resolve));
+    const second = queue.write('delete', ['users', [1]]);
+    now = 501;
+    for (const write of [first, second]) await assert.rejects(write, { kind: 'unavailable', cause });
   });
 });
 
