@@ -89,7 +89,7 @@ export const serve: Command = {
       };
       onStop(context, end, ['SIGINT', 'SIGTERM']);
       const addresses = await runner.start();
-      if (addresses === undefined) return 1;
+      if (typeof addresses === 'number') return addresses;
       isServing = true;
       begin();
       keepNewObjectsYoung();

@@ -59,8 +59,8 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all workers are listening, or to `undefined` if one has exited after it printed the reason. */
-  async start(): Promise<Addresses | undefined> {
+  /** Resolves when all workers are listening, or to the exit code of one that has printed why it cannot start. */
+  async start(): Promise<Addresses | number> {
     try {
       // Start one first, so that an error that all workers would have is printed once.
       this.#bound = (await this.#launch()).addresses;
@@ -69,7 +69,7 @@ export class WorkerPool {
       return this.#bound;
     } catch (error) {
       await this.#stopAll();
-      if (error instanceof ReportedExit) return undefined;
+      if (error instanceof ReportedExit) return error.code;
       throw error;
     }
   }
@@ -177,10 +177,11 @@ export class WorkerPool {
     worker.once('exit', (code, signal) => {
       const reason = signal ?? `code ${code}`;
       // Without effect if the worker was ready before. One that a signal has killed has printed no reason.
-      const Kind = signal === null ? ReportedExit : Error;
-      end(new Kind(`a worker exited before it was ready: ${reason}`));
-      if (child.readyAt === undefined || child.stopping) return;
-      this.#reportFailure(`a worker exited: ${reason}`);
+      const message = `a worker exited before it was ready: ${reason}`;
+      end(signal === null ? Object.assign(new ReportedExit(message), { code }) : new Error(message));
+      if (child.readyAt === undefined || (child.stopping && code === 0)) return;
+      this.#reportFailure(`a worker ${child.stopping ? 'did not stop in order' : 'exited'}: ${reason}`);
+      if (child.stopping) return;
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
     });
@@ -249,7 +250,9 @@ export class WorkerPool {
 }
 
 /** A worker exited before it was ready, and has printed the reason itself. */
-class ReportedExit extends Error {}
+class ReportedExit extends Error {
+  readonly code: number = 1;
+}
 
 function portOf(address: string): number {
   return Number(/\d+$/.exec(address)?.[0]);

@@ -299,8 +299,7 @@ describe('a worker that starts during a replacement', () => {
       const forks: FakeWorker[] = [];
       t.mock.method(cluster, 'fork', () => {
         const worker = fakeWorker();
-        const exit = () => setImmediate(() => worker.emit('exit', 143, null));
-        worker.send = (sent) => sent === 'stop' && exit();
+        worker.send = (sent) => sent === 'stop' && setImmediate(() => worker.emit('exit', 0, null));
         if (forks.push(worker) === 1) setImmediate(() => worker.emit('message', ready));
         return worker as unknown as Worker;
       });
@@ -317,6 +316,32 @@ describe('a worker that starts during a replacement', () => {
         causes.map((cause) => (cause instanceof Error ? cause.message : cause)),
         reported === undefined ? [] : [reported],
       );
+    });
+  }
+});
+
+describe('a worker that stops', () => {
+  for (const [how, code, signal, reported] of [
+    ['in order', 0, null, []],
+    ['by a signal after its deadline', null, 'SIGKILL', ['a worker did not stop in order: SIGKILL']],
+    ['with an error', 1, null, ['a worker did not stop in order: code 1']],
+  ] as const) {
+    it(`a worker that ends ${how} is ${reported.length > 0 ? 'a failure' : 'no failure'}`, async (t) => {
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        Object.assign(worker.process, { kill: () => setImmediate(() => worker.emit('exit', code, signal)) });
+        if (signal === null) {
+          worker.send = (sent) => sent === 'stop' && setImmediate(() => worker.emit('exit', code, null));
+        }
+        setImmediate(() => worker.emit('message', ready));
+        return worker as unknown as Worker;
+      });
+      const events: ServiceEvent[] = [];
+      const pool = createPool(1, 10, (event) => events.push(event));
+      await pool.start();
+      await pool.stop();
+      const causes = events.flatMap((event) => (event.type === 'failure' ? [event.cause] : []));
+      assert.deepEqual(causes, reported);
     });
   }
 });
@@ -432,10 +457,10 @@ describe('a primary whose workers cannot start', () => {
     assert.equal(code, 1);
   });
 
-  it('a primary lets a worker that exits with an error print the reason', async (t) => {
-    const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(1) }`);
+  it('a primary lets a worker that exits with an error print the reason, and has its exit code', async (t) => {
+    const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(2) }`);
     assert.equal(stderr, 'the reason\n');
-    assert.equal(code, 1);
+    assert.equal(code, 2);
   });
 
   it('a primary that a signal ends during the start ends its workers, which print nothing', async (t) => {
