@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { optionRows } from '../config.ts';
@@ -7,8 +6,9 @@ import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { openBriefly } from './serve.ts';
-import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
+import { optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 import { examineStandbys } from './standbys.ts';
+import { examineCertificates, examineOpenFiles } from './start-problems.ts';
 
 const help = `usage: users-service doctor [options]
 
@@ -19,8 +19,6 @@ ok, warn or fail, and what to do. Run it as the user of the service. Exit codes:
 `;
 
 const testedNodes = [24, 26];
-const fewDays = 14;
-const dayMs = 24 * 60 * 60 * 1_000;
 const probeTimeoutMs = 2_000;
 
 export const doctor: Command = {
@@ -29,7 +27,8 @@ export const doctor: Command = {
   async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     const levels = new Set<Finding['level']>();
-    const examinations = [() => [examineNode(nodeVersion)], examineFiles, examineStore, examinePorts];
+    const examineProcess = async () => [examineNode(nodeVersion), ...(await examineOpenFiles(parsed.config))];
+    const examinations = [examineProcess, examineFiles, examineStore, examinePorts];
     for (const examine of examinations) {
       for (const { level, what, remedy } of await examine(parsed)) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
@@ -51,31 +50,16 @@ function examineNode(version: string): Finding {
 async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
   const { config, settings } = parsed;
   try {
-    const { tls } = await readFiles(parsed);
+    const files = await readFiles(parsed);
     const paths = [config.public, config['api-keys-file']].filter((path) => path !== undefined);
     const findings = paths.map((path) => ok(`${path} can be read`));
-    if (tls === undefined) return findings;
-    const [cert, key] = [settings['tls-cert'].text, settings['tls-key'].text];
-    return [...findings, ...examineCertificates(cert, tls), await examineKey(key)];
+    if (files.tls === undefined) return findings;
+    const key = settings['tls-key'].text;
+    return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return error.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));
   }
-}
-
-function examineCertificates(path: string, { cert }: NonNullable<Files['tls']>): Finding[] {
-  const blocks = String(cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((block) => {
-    const { subject, validFromDate, validToDate } = new X509Certificate(block);
-    const name = `${path}: the certificate of ${subject.replaceAll('\n', ', ')}`;
-    const days = Math.floor((validToDate.getTime() - Date.now()) / dayMs);
-    if (validFromDate.getTime() > Date.now()) {
-      return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');
-    }
-    if (days < 0) return fail(`${name} ended ${-days} days ago`, 'renew it, then send SIGHUP');
-    const text = `${name} is valid for ${days} more days`;
-    return days < fewDays ? warn(text, 'renew it, then send SIGHUP') : ok(text);
-  });
 }
 
 async function examineKey(path: string): Promise<Finding> {

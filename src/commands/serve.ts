@@ -26,6 +26,7 @@ import {
   readFiles,
 } from './settings.ts';
 import { reportStandbys } from './standbys.ts';
+import { reportProblems } from './start-problems.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -72,7 +73,11 @@ export const serve: Command = {
     try {
       const { promise: started, resolve: begin } = Promise.withResolvers<void>();
       // During the start, the files may have been read already.
-      context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
+      context.onSignal('SIGHUP', async () => {
+        await started;
+        await runner.reload();
+        if (worker === undefined) await reportProblems(parsed, log.observe);
+      });
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
@@ -99,7 +104,10 @@ export const serve: Command = {
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       const reporting = new AbortController();
-      if (worker === undefined) void reportStandbys(config, log.observe, reporting.signal);
+      if (worker === undefined) {
+        void reportStandbys(config, log.observe, reporting.signal);
+        await reportProblems(parsed, log.observe);
+      }
       await stopped;
       // A standby that does not respond must not delay the stop.
       reporting.abort();

@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { createService } from '../../src/service.ts';
 import { freePorts } from '../kit/free-ports.ts';
 import { runMain } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
+import { runTool } from '../support/tool.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 const free = ['--port', '0', '--grpc-port', '0'];
 
@@ -41,7 +47,7 @@ describe('users-service doctor', () => {
     assert.equal(code, 0, stdout);
     assert.match(
       stdout,
-      /^ok {4}Node\.js v\d+\S+\nok {4}\S+ does not exist yet.*\nok {4}the disk of \S+ has .*\n/,
+      /^ok {4}Node\.js v\d+\S+\n(?:ok {4}the process may open \d+ files\n)?ok {4}\S+ does not exist yet.*\nok {4}the disk of \S+ has .*\n/,
     );
     assert.match(stdout, /\nok {4}HTTP port: any free one\nok {4}gRPC port: any free one\n$/);
     assert.deepEqual(await readdir(folder), []);
@@ -61,6 +67,26 @@ describe('users-service doctor', () => {
       failed.problems[1] ?? '',
       /^fail .*users\.db cannot be read: file is not a database; restore/,
     );
+  });
+
+  const isLinux = process.platform === 'linux';
+  it('warns of a limit on open files below the limit on connections, as the service does', {
+    skip: !isLinux && 'only Linux shows the limit in a file',
+  }, async (t) => {
+    const script = 'ulimit -n 300; exec "$0" "$@" --port 0 --database memory: --grpc-port off';
+    const limited = ['-c', script, process.execPath, main];
+    const run = (...args: string[]) => runTool('sh', [...limited, ...args]);
+    const problem = 'the process may open 300 files, but --max-connections needs 301; raise LimitNOFILE';
+    const { code, stdout } = await run('doctor', '--max-connections', '301');
+    assert.deepEqual([code, stdout.includes(`warn  ${problem}`)], [3, true], stdout);
+    assert.equal((await run('doctor', '--max-connections', '300')).code, 0);
+    const service = spawn('sh', [...limited, '--max-connections', '301']);
+    t.after(() => service.kill('SIGKILL'));
+    let log = '';
+    service.stdout.on('data', (chunk) => {
+      log += chunk;
+    });
+    await until(() => log.includes(problem), 'the service warns');
   });
 
   it('exits with 2 for a wrong option, as the service does', async () => {
@@ -159,7 +185,7 @@ describe('users-service doctor', () => {
         '--grpc-port',
         `${grpc}`,
       ]);
-      assert.deepEqual(lines.slice(1), [
+      assert.deepEqual(lines.slice(-2), [
         `ok    HTTP port: 127.0.0.1:${http} is free`,
         `ok    gRPC port: 127.0.0.1:${grpc} is free`,
       ]);
@@ -199,7 +225,7 @@ describe('users-service doctor', () => {
         grpcPort,
       ]);
       assert.equal(code, 0);
-      assert.deepEqual(lines.slice(1), [
+      assert.deepEqual(lines.slice(-2), [
         `ok    HTTP port: 127.0.0.1:${port} is in use, by a service that is healthy`,
         `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, by a service that is healthy`,
       ]);

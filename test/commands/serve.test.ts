@@ -208,6 +208,26 @@ describe('a signal to the service', () => {
     assert.deepEqual(await once(child, 'exit'), [null, 'SIGHUP']);
   });
 
+  for (const workers of ['1', '2']) {
+    it(`a certificate that ends soon is one warning at the start and at SIGHUP, with ${workers} processes`, async (t) => {
+      const folder = await temporaryFolder(t);
+      const { cert, key } = createCertificate('soon', 5.5);
+      await writeFile(join(folder, 'cert.pem'), cert);
+      await writeFile(join(folder, 'key.pem'), key);
+      const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
+      const running = await startProcess(t, [...fileIn(folder), ...tls, '--workers', workers]);
+      await printed(running, 'warning');
+      running.child.kill('SIGHUP');
+      await printed(running, 'warning', 2);
+      assert.equal(await running.end(), 0);
+      const warnings = running.lines.filter(({ event }) => event === 'warning');
+      assert.equal(warnings.length, 2);
+      for (const { message } of warnings) {
+        assert.match(String(message), /of CN=soon is valid for 5 more days; renew it, then send SIGHUP$/);
+      }
+    });
+  }
+
   it('SIGHUP reloads the certificate, and keeps the old one when the new one is invalid', async (t) => {
     const folder = await temporaryFolder(t);
     const [first, second] = [createCertificate('first'), createCertificate('second')];

@@ -1,0 +1,54 @@
+import { readFile } from 'node:fs/promises';
+import type { Config } from '../config.ts';
+import { type Finding, fail, ok, warn } from '../storage/finding.ts';
+import type { Observe } from '../telemetry/events.ts';
+import { type Files, type ParsedConfig, readFiles } from './settings.ts';
+
+const fewDays = 14;
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** Warns of certificates and of a limit on open files with which the service works now, but may fail later. */
+export async function reportProblems(parsed: ParsedConfig, observe: Observe): Promise<void> {
+  // Files that cannot be read are reported where the service reads them.
+  const files: Partial<Files> = await readFiles(parsed).catch(() => ({}));
+  for (const { level, what, remedy } of [
+    ...(await examineCertificates(parsed, files)),
+    ...(await examineOpenFiles(parsed.config)),
+  ]) {
+    if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
+  }
+}
+
+export async function examineCertificates(
+  { settings }: ParsedConfig,
+  { tls }: Partial<Files>,
+): Promise<Finding[]> {
+  if (tls === undefined) return [];
+  const { X509Certificate } = await import('node:crypto');
+  const blocks = String(tls.cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return blocks.map((block) => {
+    const { subject, validFromDate, validToDate } = new X509Certificate(block);
+    const name = `${settings['tls-cert'].text}: the certificate of ${subject.replaceAll('\n', ', ')}`;
+    const days = Math.floor((validToDate.getTime() - Date.now()) / dayMs);
+    if (validFromDate.getTime() > Date.now()) {
+      return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');
+    }
+    if (days < 0) return fail(`${name} ended ${-days} days ago`, 'renew it, then send SIGHUP');
+    const text = `${name} is valid for ${days} more days`;
+    return days < fewDays ? warn(text, 'renew it, then send SIGHUP') : ok(text);
+  });
+}
+
+/** Beyond the limit, Node.js closes new connections without an event. Only Linux has the file that shows the limit. */
+export async function examineOpenFiles(config: Config): Promise<Finding[]> {
+  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '');
+  const [, limit] = /^Max open files +(\d+)/m.exec(limits) ?? [];
+  if (limit === undefined) return [];
+  const needed = config['max-connections'] * (config['grpc-port'] === false ? 1 : 2);
+  const what = `the process may open ${limit} files`;
+  const remedy =
+    'raise LimitNOFILE of systemd or ulimit -n: beyond it, connections are closed without an error';
+  return Number(limit) < needed
+    ? [warn(`${what}, but --max-connections needs ${needed}`, remedy)]
+    : [ok(what)];
+}
