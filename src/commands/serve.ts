@@ -193,7 +193,9 @@ function singleService(
     async reload() {
       try {
         const { tls, apiKeys } = await readFiles(parsed);
-        if (tls === undefined && config['api-keys-file'] === undefined) return;
+        if (tls === undefined && config['api-keys-file'] === undefined) {
+          return observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
+        }
         if (tls !== undefined) service.setTls(tls);
         service.setApiKeys(apiKeys);
         observe({ type: 'reloaded' });

@@ -184,9 +184,11 @@ describe('a signal to the service', () => {
     assert.equal(await running.end('SIGINT'), 130);
   });
 
-  it('SIGHUP without TLS or workers has no effect', async (t) => {
+  it('SIGHUP without TLS or workers has no effect but a warning', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);
     running.child.kill('SIGHUP');
+    await printed(running, 'warning');
+    assert.match(JSON.stringify(running.lines), /SIGHUP: there is no certificate and no file of keys/);
     assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal(await running.end(), 0);
   });
