@@ -10,8 +10,11 @@ import { shared, unlessAborted } from './promises.ts';
 export interface StandbyRead {
   /** The `host:port` of the standby. */
   readonly host: string;
-  /** After `late` and `failed`, the primary served the read. */
-  readonly outcome: 'answered' | 'late' | 'failed';
+  /**
+   * After `late` and `failed`, the primary served the read. After `skipped`, because the standby was late or failed
+   * shortly before, another standby or the primary did.
+   */
+  readonly outcome: 'answered' | 'late' | 'failed' | 'skipped';
   /** How long the read waited until the standby had replayed the necessary log, in milliseconds. */
   readonly waitMs: number;
   /** How much of the log the standby still had to replay at the start of the read, in bytes. */
@@ -80,6 +83,8 @@ export function standbyReads(
     return firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], signal, 'feed'));
   });
   let count = 0;
+  // In a microtask, an error is an uncaught exception, which does not fail the read.
+  const reportLater = (read: StandbyRead) => queueMicrotask(() => report(read));
   const skip = (standby: Standby) => {
     standby.skippedUntil = performance.now() + skipMs;
   };
@@ -149,9 +154,7 @@ export function standbyReads(
     } finally {
       clearInterval(timer);
       if (outcome !== undefined) {
-        const read = { host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 };
-        // In a microtask, an error is an uncaught exception, which does not fail the read.
-        queueMicrotask(() => report(read));
+        reportLater({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
       }
     }
   };
@@ -162,7 +165,9 @@ export function standbyReads(
       const now = performance.now();
       const usable = standbys.filter(({ skippedUntil }) => skippedUntil === 0);
       for (const standby of standbys) {
-        if (standby.skippedUntil > 0 && standby.skippedUntil <= now) retry(standby);
+        if (standby.skippedUntil === 0) continue;
+        reportLater({ host: standby.host, outcome: 'skipped', waitMs: 0, lagBytes: 0 });
+        if (standby.skippedUntil <= now) retry(standby);
       }
       count += 1;
       // `undefined` if none is usable.

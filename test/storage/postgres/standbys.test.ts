@@ -100,9 +100,9 @@ describe('reads from standbys', async () => {
       return (reads.at(-1)?.lagBytes ?? 0) > 0;
     }, 'the standby reports its position');
     assert.deepEqual(outcomes(), [`${slow.port} late`]);
-    const { length } = reads;
+    reads.length = 0;
     assert.equal((await store.users.get(id))?.name, 'late');
-    assert.equal(reads.length, length, 'the standby must not be used again at once');
+    assert.deepEqual(outcomes(), [`${slow.port} skipped`], 'the standby must not be used again at once');
   });
 
   it('use the primary while a standby is down, and then the standby again', async (t) => {
@@ -289,6 +289,22 @@ describe('a read from a standby', () => {
     assert.deepEqual([...failures], [failure]);
   });
 
+  it('counts each standby that is skipped, also if another one serves the read', async () => {
+    const reads: StandbyRead[] = [];
+    const respond = async <Row>({ text }: { text: string }) =>
+      [text === 'query' ? { from: 'standby' } : place] as Row[];
+    const healthy = { host: 'up:1', pool: fakePool(respond) };
+    const failing = async () => {
+      throw new Error('down');
+    };
+    const down = { host: 'down:1', pool: fakePool(failing, failing) };
+    const { read } = standbyReads(primary, [healthy, down], (outcome) => reads.push(outcome));
+    for (let i = 0; i < 10; i += 1) await read({ text: 'query' }, []);
+    const counts = Object.groupBy(reads, ({ host, outcome }) => `${host} ${outcome}`);
+    assert.equal(counts['down:1 failed']?.length, 1);
+    assert.deepEqual([counts['up:1 answered']?.length, counts['down:1 skipped']?.length], [9, 9]);
+  });
+
   it('goes on while the standby responds to pings', async () => {
     let pings = 0;
     const ping = async () => {
@@ -305,7 +321,7 @@ describe('a read from a standby', () => {
     const { read, outcomes } = open({ ping });
     assert.deepEqual(await read(), [{ from: 'primary' }]);
     assert.deepEqual(await read(), [{ from: 'primary' }]);
-    assert.deepEqual(outcomes, ['failed']);
+    assert.deepEqual(outcomes, ['failed', 'skipped']);
   });
 
   it('has no outcome if its client leaves', async () => {
