@@ -57,6 +57,7 @@ test('systemd restarts the service after every end but that for an invalid optio
   const settings = [
     'StartLimitIntervalSec=0',
     'Restart=always',
+    'OOMPolicy=continue',
     'RestartSec=1',
     'RestartPreventExitStatus=2',
   ];
