@@ -184,7 +184,8 @@ export class Service implements AsyncDisposable {
   /** The same numbers as plain data, to add them to the numbers of other processes. */
   counters(): MetricsSnapshot {
     const http = this.#api?.listener.inFlight ?? 0;
-    return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
+    const connections = { http: this.#http?.connections ?? 0, grpc: this.#grpc?.connections ?? 0 };
+    return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers, connections);
   }
 
   /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, that fails instead. */

@@ -60,6 +60,11 @@ export class GrpcServer {
     this.#tls = tls;
   }
 
+  /** The number of open connections. */
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
   /** Sets the status that the health service reports for all services. */
   setServing(serving: boolean): void {
     this.#serving = serving;

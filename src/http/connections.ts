@@ -81,6 +81,11 @@ export class Connections {
     server.on('close', () => clearInterval(timer));
   }
 
+  /** The number of open connections, without those that are being rejected. */
+  get count(): number {
+    return this.#accepted.size;
+  }
+
   /** All connections, including those in their TLS handshake, which Node does not count. */
   get sockets(): readonly Socket[] {
     return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];

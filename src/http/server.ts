@@ -118,6 +118,11 @@ export class HttpServer {
     return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
   }
 
+  /** The number of open connections. */
+  get connections(): number {
+    return this.#connections.count;
+  }
+
   /** Must be called as soon as the port is open, before a request can arrive. */
   serve(listener: RequestListener): void {
     this.#server.on('request', listener);

@@ -7,6 +7,7 @@ const families = {
   users_service_requests_total: ['counter', 'Requests that have ended.'],
   users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
   users_service_requests_in_flight: ['gauge', 'Requests being served.'],
+  users_service_connections: ['gauge', 'Open connections.'],
   users_service_followers: [
     'gauge',
     'Clients that follow the changes as a stream; not among the requests in flight.',
@@ -107,22 +108,27 @@ export class Metrics {
     return made;
   }
 
-  /** `inFlight` is the number of requests being served, by API. */
-  snapshot(inFlight: Readonly<Record<string, number>>, followers = { open: 0, sent: 0 }): MetricsSnapshot {
+  /** `inFlight` is the number of requests being served, and `connections` that of open connections, both by API. */
+  snapshot(
+    inFlight: Readonly<Record<string, number>>,
+    followers = { open: 0, sent: 0 },
+    connections: Readonly<Record<string, number>> = {},
+  ): MetricsSnapshot {
     const requests = [...this.#requests.http.values(), ...this.#requests.grpc.values()];
-    const running = Object.entries(inFlight).map(([face, n]) => [
-      `users_service_requests_in_flight{face="${face}"}`,
-      n,
-    ]);
     return {
       users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
       users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
-      users_service_requests_in_flight: Object.fromEntries(running),
+      users_service_requests_in_flight: byFace('users_service_requests_in_flight', inFlight),
+      users_service_connections: byFace('users_service_connections', connections),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
       ...structuredClone(this.#counts),
     };
   }
+}
+
+function byFace(family: Family, counts: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).map(([face, n]) => [`${family}{face="${face}"}`, n]));
 }
 
 type Series = readonly [series: string, value: number];

@@ -5,6 +5,8 @@ import type { RequestEvent } from '../../src/telemetry/events.ts';
 import { Metrics, renderMetrics } from '../../src/telemetry/metrics.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { exchange } from '../kit/raw.ts';
+import { until } from '../kit/until.ts';
+import { Wire } from '../kit/wire.ts';
 import { send } from '../support/client.ts';
 import { type Family, parseMetrics } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
@@ -89,6 +91,18 @@ test('/metrics counts the responses of both APIs by route and status', async (t)
   );
 });
 
+test('/metrics has the number of open connections of both APIs, until they close', async (t) => {
+  const { http, grpc, port } = await startService(t, { grpcPort: 0 });
+  const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, port)));
+  await getUser(usersClient(t, grpc), 1);
+  const count = async (face: string) =>
+    find(parseMetrics((await send(http, 'GET /metrics')).text), 'connections', { face });
+  assert.equal(await count('grpc'), 1);
+  await until(async () => (await count('http')) === 4, 'three and that of the request for the metrics count');
+  wires[0]?.socket.destroy();
+  await until(async () => (await count('http')) === 3, 'a closed connection does not count');
+});
+
 test('histograms are consistent: buckets increase, the last one equals the count, and the sum is in seconds', () => {
   const metrics = new Metrics();
   for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
@@ -167,6 +181,7 @@ test('every metric family is present before the first request', () => {
       'requests_total counter',
       'request_duration_seconds histogram',
       'requests_in_flight gauge',
+      'connections gauge',
       'followers gauge',
       'changes_sent_total counter',
       'key_requests_total counter',
