@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
+import type { Warn } from './connection.ts';
 import { sqlState } from './errors.ts';
 
 /**
@@ -84,11 +85,11 @@ const migrationLock = 7_283_551_900;
  * Migrates the database to the current version. If several processes do so at once, one migrates and the others wait.
  * After a failure the transaction is still open: the connection must be closed.
  */
-export async function prepareSchema(client: ClientBase): Promise<void> {
+export async function prepareSchema(client: ClientBase, warn: Warn): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const encoding = rows[0]?.server_encoding;
   if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
-  if ((await findVersion(client)) < schemaVersion) await migrate(client);
+  if ((await findVersion(client)) < schemaVersion) await migrate(client, warn);
 }
 
 /** The version of the schema of a database; 0 if it has no tables yet. Throws if it is newer than `schemaVersion`. */
@@ -97,7 +98,7 @@ export async function findVersion(client: ClientBase): Promise<number> {
   return rows[0]?.found ? await readVersion(client) : 0;
 }
 
-async function migrate(client: ClientBase): Promise<void> {
+async function migrate(client: ClientBase, warn: Warn): Promise<void> {
   // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limits: creating an index on a large table takes long, and so does waiting for another process that migrates.
@@ -115,6 +116,9 @@ async function migrate(client: ClientBase): Promise<void> {
   // `to_regclass` could still miss a table that was just created, because a session caches missing names.
   await client.query('CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)');
   const version = await readVersion(client);
+  if (version > 0 && version < schemaVersion) {
+    warn(`the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`);
+  }
   await apply(client, migrations.slice(version));
   await client.query(
     `INSERT INTO meta (name, value) VALUES ('schema_version', $1)

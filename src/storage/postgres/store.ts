@@ -111,7 +111,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   let beforeFirst: Sql | undefined;
   try {
     await pool.prepare(async (client) => {
-      await prepareSchema(client);
+      await prepareSchema(client, warn);
       beforeFirst = await prepareFeed(client, hasFeed);
     });
   } catch (caught) {

@@ -110,8 +110,12 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
 }
 
 /** Opens a connection for reads, after creating or migrating the file. */
-export function openMigrated(path: string, busyTimeoutMs: number): Promise<DatabaseSync> {
-  return openShared(path, busyTimeoutMs, migrate);
+export function openMigrated(
+  path: string,
+  busyTimeoutMs: number,
+  warn?: (message: string) => void,
+): Promise<DatabaseSync> {
+  return openShared(path, busyTimeoutMs, (db) => migrate(db, warn));
 }
 
 /** Opens and prepares a connection to a file that other processes may use. */
@@ -158,14 +162,18 @@ function explained(path: string, caught: unknown): unknown {
   return new Error(problem, { cause: caught });
 }
 
-function migrate(db: DatabaseSync): void {
+function migrate(db: DatabaseSync, warn?: (message: string) => void): void {
   // Check before the first write, so that a rejected file does not change.
   const isCurrent = findVersion(db) === schemaVersion;
   db.exec('PRAGMA journal_mode = WAL');
   if (!isCurrent) {
     // If a migration fails, `connect` closes the connection, and SQLite rolls back.
     db.exec('BEGIN IMMEDIATE');
-    for (const migration of migrations.slice(findVersion(db))) db.exec(migration);
+    const version = findVersion(db);
+    if (version > 0 && version < schemaVersion) {
+      warn?.(`the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`);
+    }
+    for (const migration of migrations.slice(version)) db.exec(migration);
     db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
   }
   // This read ensures that the log file exists.

@@ -28,6 +28,8 @@ export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   readonly maxPendingWrites?: number;
   /** Receives the path of the file if this call has created it: the store is new and empty. Default: none. */
   readonly onCreated?: (path: string) => void;
+  /** Receives a warning before a migration of the file, which may take minutes. Default: none. */
+  readonly onWarning?: (message: string) => void;
 }
 
 const numbers = {
@@ -52,7 +54,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     await makeFolder(dirname(file));
     const isNew = makeFile(file);
     checkWritable(file);
-    const db = await openMigrated(file, settings.busyTimeoutMs);
+    const db = await openMigrated(file, settings.busyTimeoutMs, options.onWarning);
     try {
       if (isNew) options.onCreated?.(givenPath);
       return sqliteStore(openFiles(file, givenPath), db, settings);
@@ -75,7 +77,7 @@ const slowDiskMs = 2_000;
 function sqliteStore(
   files: OpenFiles,
   db: DatabaseSync,
-  settings: Required<Omit<SqliteStoreOptions, 'onCreated'>>,
+  settings: Required<Omit<SqliteStoreOptions, 'onCreated' | 'onWarning'>>,
 ): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.

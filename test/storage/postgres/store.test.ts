@@ -99,8 +99,12 @@ describe('opening a PostgreSQL store', () => {
       const session = await openSession(t, url);
       await session.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
       await session.query(toIt);
-      const store = await openPostgresStore(url, patient);
+      const warnings: string[] = [];
+      const onWarning = (message: string) => warnings.push(message);
+      const store = await openPostgresStore(url, { ...patient, onWarning });
       t.after(() => store.close());
+      const from = `the schema is migrated from version ${version} to `;
+      assert.equal(warnings.filter((message) => message.startsWith(from)).length, 1);
       await checkMigrated(store);
       const { url: fresh } = await open(t);
       const schema = `

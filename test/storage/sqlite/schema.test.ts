@@ -30,10 +30,15 @@ describe('a SQLite file of an earlier version', () => {
       const db = new DatabaseSync(path);
       db.exec(sql);
       db.close();
-      const store = await openSqliteStore(path);
+      const warnings: string[] = [];
+      const onWarning = (message: string) => warnings.push(message);
+      const store = await openSqliteStore(path, { onWarning });
       t.after(() => store.close());
+      const from = `the schema is migrated from version ${version} to `;
+      assert.deepEqual([warnings.length, warnings[0]?.startsWith(from)], [1, true]);
       await checkMigrated(store);
-      await (await openSqliteStore(fresh)).close();
+      for (const file of [fresh, path]) await (await openSqliteStore(file, { onWarning })).close();
+      assert.equal(warnings.length, 1, 'a new file and a current one need no migration');
       assert.deepEqual(schemaOf(path), schemaOf(fresh));
     });
   }
