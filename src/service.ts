@@ -53,7 +53,7 @@ export interface CloseOptions {
 }
 
 // A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
-const heapPerConnection = 128 * 1024;
+const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 const closedEarly = 'the service was closed during its start';
 
 // Without one of them, Node.js would listen, and then fail every handshake.
@@ -128,8 +128,7 @@ export class Service implements AsyncDisposable {
   async #open(): Promise<Addresses> {
     const { database, readDatabase, host, port, grpcPort, timeouts, limits, grpcLimits } = this.#options;
     // With a small heap, fewer connections fit than the option allows.
-    const fitting = Math.floor(heapLimitBytes / heapPerConnection);
-    const maxConnections = Math.min(this.#options.maxConnections, fitting);
+    const maxConnections = Math.min(this.#options.maxConnections, fittingConnections);
     const [access, observe] = [this.#access, this.#observe];
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),

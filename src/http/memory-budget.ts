@@ -6,7 +6,8 @@ export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
 export const freeBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
-const maxBudgetBytes = 64 * 1024 * 1024;
+/** The budget where no option asks for more. */
+export const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 
 /**
  * Frees the memory of a chunk at once, unless other data shares it. The chunk is empty afterwards. Otherwise V8 would
@@ -30,7 +31,7 @@ export class MemoryBudget {
   readonly reportCancel: () => void;
   #usedBytes = 0;
 
-  constructor(reportCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
+  constructor(reportCancel: () => void, maxBytes = budgetBytes) {
     this.reportCancel = reportCancel;
     this.#maxBytes = maxBytes;
   }
