@@ -32,5 +32,7 @@ export function toGrpcError(
     const where = internal || error.kind === 'overloaded' ? 'grpc' : 'store';
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
-  return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };
+  // For half a character, grpc-js would throw, which would end the process.
+  const details = internal ? 'internal error' : error.message.toWellFormed();
+  return { code: errorStatuses[error.kind], details };
 }

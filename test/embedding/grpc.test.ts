@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Client, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
 import type { UsersServiceOptions } from '../../src/grpc/app.ts';
-import { addUsersService, type ServiceEvent } from '../../src/index.ts';
+import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 // A gRPC service of the host, with raw bytes as messages.
@@ -77,9 +77,12 @@ describe('addUsersService on a gRPC server with another service', () => {
       Buffer.from([8, 1, 18, 3, 65, 100, 97]),
     );
     await assert.rejects(call('/Users/GetUser', Buffer.from([8, 2])), { code: status.NOT_FOUND });
+    // The message ends within a character, which grpc-js cannot encode.
+    repository.users.get = () => Promise.reject(new DomainError('conflict', '\u{1f600}'.slice(0, 1)));
+    await assert.rejects(call('/Users/GetUser', Buffer.from([8, 1])), { code: status.ABORTED });
     assert.deepEqual(
       events.map((event) => event.type === 'request' && event.status),
-      [status.OK, status.NOT_FOUND],
+      [status.OK, status.NOT_FOUND, status.ABORTED],
     );
   });
 });

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { readOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
+import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { GrpcServer } from '../../src/grpc/server.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -81,6 +82,12 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
     'returns a name that is too long for a message',
     async () => ({ ...ann, name: 'x'.repeat(70_000) }),
     status.RESOURCE_EXHAUSTED,
+    0,
+  ],
+  [
+    'rejects with a message that ends within a character',
+    () => Promise.reject(new DomainError('conflict', '\u{1f600}'.slice(0, 1))),
+    status.ABORTED,
     0,
   ],
 ];
