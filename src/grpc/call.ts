@@ -29,6 +29,9 @@ const idName = 'x-request-id';
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its own deadline, which passes before ours: its call took time to arrive.
 const deadlineSlackMs = 100;
+// Encoded, these are at most 4,500 bytes. grpc-java accepts 8 KiB of headers, and grpc-js closes its connection at some
+// 100 KiB.
+const maxDetails = 500;
 
 /**
  * Converts a handler that returns a value or a promise into a grpc-js handler for callers with `scope`. It calls back
@@ -156,6 +159,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
         },
       });
     const endCall: typeof sendStatus = (ending) => {
+      // Errors of grpc-js and of the health service quote texts of the client.
+      if (ending.code !== status.OK) ending.details = ending.details?.slice(0, maxDetails).toWellFormed();
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };

@@ -96,13 +96,32 @@ test('List of grpc.health.v1 returns the status of the server and of Users', asy
 test('for an unknown service, Check returns NOT_FOUND and Watch SERVICE_UNKNOWN', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0 });
   const client = healthClient(t, grpc);
-  for (const service of ['users', 'grpc.health.v1.Health', '__proto__', 'x'.repeat(1_000)]) {
+  for (const service of ['users', 'grpc.health.v1.Health', '__proto__', 'x'.repeat(400)]) {
     const details = `Health status unknown for service ${service}`;
     assert.deepEqual(await call(client, 'Check', { service }), { code: status.NOT_FOUND, details });
     const stream = watch(client, service);
     assert.equal(await next(stream), 'SERVICE_UNKNOWN');
     stream.cancel();
   }
+});
+
+test('an error message with a very long name is cut, and other calls on its connection go on', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  const client = healthClient(t, grpc);
+  const stream = watch(client, 'Users');
+  await next(stream);
+  let isOpen = true;
+  stream.on('status', () => {
+    isOpen = false;
+  });
+  // Each of these characters has nine bytes in a header, and the cut is within one of them.
+  for (const name of ['\ufffd'.repeat(20_000), `x${'\u{1f600}'.repeat(10_000)}`]) {
+    const { code, details } = (await call(client, 'Check', { service: name })) as ServiceError;
+    assert.equal(code, status.NOT_FOUND);
+    assert.ok(details.startsWith(`Health status unknown for service ${name.slice(0, 99)}`), details);
+  }
+  assert.equal(isOpen, true, 'the watch has ended');
+  stream.cancel();
 });
 
 test('the gRPC health service needs no API key, with any setting of auth', async (t) => {
