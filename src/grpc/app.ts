@@ -77,7 +77,7 @@ export async function createGrpcApp(options: GrpcOptions) {
   handleUnknownMethods(server);
   server.addService(UsersService, userHandlers(options.repository, options));
   const health = addHealth(server);
-  addReflection(server);
+  const reflection = addReflection(server);
   const connections = agingConnections(server, limits.maxConnectionAgeMs, limits.maxConnectionAgeGraceMs);
   return {
     /** Serves a connection, from which nothing has been read. */
@@ -89,6 +89,7 @@ export async function createGrpcApp(options: GrpcOptions) {
      */
     drain() {
       health.endWatches();
+      reflection.endStreams();
       connections.drain();
     },
   };

@@ -47,7 +47,8 @@ type Reflect = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
 
 /** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
-export function addReflection(server: Server): void {
+export function addReflection(server: Server) {
+  const open = new Set<Parameters<Reflect>[0]>();
   const fileDescriptorProtos: Buffer[] = [];
   // A FileDescriptorSet has one field: `repeated FileDescriptorProto file = 1`.
   const reader = new jspb.BinaryReader(readFileSync(descriptors));
@@ -55,9 +56,23 @@ export function addReflection(server: Server): void {
   // Use the descriptors of protoc, because those of proto-loader are wrong for map fields.
   const format = 'Protocol Buffer 3 EnumDescriptorProto';
   new ReflectionService({ files: { format, type: {}, fileDescriptorProtos } }).addToServer({
-    addService: (service, { ServerReflectionInfo }) =>
-      server.addService(service, { ServerReflectionInfo: packageless(ServerReflectionInfo as Reflect) }),
+    addService: (service, implementation) => {
+      const reflect = packageless(implementation['ServerReflectionInfo'] as Reflect);
+      const ServerReflectionInfo: Reflect = (call) => {
+        open.add(call);
+        call.on('cancelled', () => open.delete(call));
+        reflect(call);
+      };
+      server.addService(service, { ServerReflectionInfo });
+    },
   });
+  return {
+    /** Ends the streams, which would otherwise keep the server from shutting down. */
+    endStreams(): void {
+      // A response to another request would be an error after the end, and the client would not receive the status.
+      for (const call of open) call.pause().end();
+    },
+  };
 }
 
 /**

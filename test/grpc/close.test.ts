@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, type Outcome, usersClient } from '../kit/grpc.ts';
-import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
@@ -50,6 +50,29 @@ test('a watch, an endless call and an idle connection cannot delay the gRPC serv
   assert.equal((await watch).code, status.OK, 'the watch ended with OK before that');
   assert.equal(idle.closed || idle.destroyed, true);
   if (!half.closed) await once(half, 'close');
+});
+
+test('a reflection stream ends with OK and does not delay close, also if another request arrives then', async (t) => {
+  const { grpc, service } = await startHeld(t);
+  const session = await connectWire(t, grpc);
+  const set = (initialWindowSize: number) =>
+    new Promise<unknown>((resolve) => session.settings({ initialWindowSize }, resolve));
+  // Until the window opens, the response is not sent.
+  await set(0);
+  const stream = openCall(session, '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo');
+  const trailers = once(stream, 'trailers');
+  const listServices = framed(Uint8Array.of(0x3a, 0));
+  stream.write(listServices);
+  await once(stream, 'response');
+  const goaway = once(session, 'goaway');
+  const closing = timed(service.close({ timeoutMs: 30_000 }));
+  await goaway;
+  stream.write(listServices);
+  stream.resume().on('trailers', () => stream.end());
+  await set(65_535);
+  const [{ 'grpc-status': code }] = await trailers;
+  assert.equal(code, String(status.OK));
+  assert.ok((await closing) < 20_000);
 });
 
 test('a gRPC server with only idle connections closes at once', async (t) => {
