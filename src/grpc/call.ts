@@ -184,7 +184,8 @@ const serializeNothing = (): Buffer => Buffer.alloc(0);
 export function handleUnknownMethods(server: Server): void {
   const find: unknown = Reflect.get(server, '_retrieveHandler');
   if (typeof find !== 'function') throw new Error('this version of @grpc/grpc-js is not supported');
-  Reflect.set(server, '_retrieveHandler', (path: string): unknown => {
+  // A CONNECT has no path.
+  Reflect.set(server, '_retrieveHandler', (path = ''): unknown => {
     const handler: unknown = find.call(server, path);
     if (handler !== null) return handler;
     const details = `The server does not implement the method ${path}`;

@@ -123,6 +123,17 @@ for (const [what, path, headers, code] of unfinished) {
   });
 }
 
+test('a CONNECT, which has no path, is reported as a call to an unknown method', async (t) => {
+  const { grpc, calls } = await start(t);
+  const session = await connectWire(t, grpc);
+  const head = { ':method': 'CONNECT', ':authority': 'host:80', 'content-type': 'application/grpc' };
+  await once(session.request(head).resume().end(), 'close');
+  assert.deepEqual(
+    calls().map((event) => [event.path, event.status, event.route]),
+    [['', status.UNIMPLEMENTED, undefined]],
+  );
+});
+
 test('calls to unknown gRPC methods share one series in the metrics', async (t) => {
   const { http, grpc } = await start(t);
   const session = await connectWire(t, grpc);
