@@ -10,7 +10,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import type { Access, Scope } from '../domain/access.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
 import type { Answer, CallOptions } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toGrpcError } from './errors.ts';
@@ -25,6 +25,7 @@ export interface UnaryOptions {
 }
 
 const idName = 'x-request-id';
+const pushbackName = 'grpc-retry-pushback-ms';
 // The handler of a call and its report share only the metadata.
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its own deadline, which passes before ours: its call took time to arrive.
@@ -59,6 +60,9 @@ export function unary<Request, Response>(
     const succeed = (response: Response): void => settle(null, response);
     const fail = (caught: unknown): void => {
       const error = DomainError.from(caught, call.cancelled);
+      // As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
+      const isTemporary = error.kind === 'overloaded' || error.kind === 'unavailable';
+      if (isTemporary) trailer.set(pushbackName, String(error.isFinal ? -1 : retryAfterSeconds * 1_000));
       settle(toGrpcError(error, id, keyNames.get(metadata), observe));
     };
     let answer: Answer<Response>;

@@ -121,6 +121,26 @@ for (const [what, find, code, failed] of misbehaviours) {
   });
 }
 
+const pushbacks: readonly [name: string, error: DomainError, pushbackMs: string | undefined][] = [
+  ['a client may retry an overloaded call after a second', new DomainError('overloaded', 'busy'), '1000'],
+  ['a client may retry an unavailable call after a second', new DomainError('unavailable', 'away'), '1000'],
+  [
+    'a client may not retry an unavailable call that can never succeed',
+    new DomainError('unavailable', 'gone', { isFinal: true }),
+    '-1',
+  ],
+  ['a call with another error has no pushback', new DomainError('conflict', 'changed'), undefined],
+];
+for (const [name, error, pushbackMs] of pushbacks) {
+  test(name, async (t) => {
+    const repository = createMemoryStore();
+    repository.users.get = () => Promise.reject(error);
+    const { grpc } = await startService(t, { repository, grpcPort: 0, expectFailures: true });
+    const { trailer } = await getUser(usersClient(t, grpc), 1);
+    assert.equal(trailer['grpc-retry-pushback-ms'], pushbackMs);
+  });
+}
+
 test('a connection ends with a failure when its server cannot be created, and the next one tries again', async (t) => {
   const events: ServiceEvent[] = [];
   const cause = new Error('a module is missing');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import type { RequestEvent } from '../../src/telemetry/events.ts';
+import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
@@ -122,6 +122,33 @@ test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED until earlier call
     .filter(({ face }) => face === 'grpc')
     .map((event) => event.status);
   assert.deepEqual(statuses.sort(), [0, 0, 0, 8]);
+});
+
+test('a client with a retry policy repeats a call that was rejected as overloaded a second later', async (t) => {
+  const repository = createMemoryStore();
+  const held = Promise.withResolvers<void>();
+  const began = Promise.withResolvers<void>();
+  repository.users.get = async (id) => {
+    began.resolve();
+    await held.promise;
+    return { id, name: 'late', version: 1 };
+  };
+  const observe = (event: ServiceEvent): void => {
+    if (event.type === 'request' && event.status === status.RESOURCE_EXHAUSTED) held.resolve();
+  };
+  const limits = { maxInFlight: 1 };
+  const { grpc } = await startWithAnn(t, { repository, limits, observe, expectFailures: true });
+  const backoff = { initialBackoff: '0.001s', maxBackoff: '0.001s', backoffMultiplier: 1 };
+  const retryPolicy = { maxAttempts: 2, ...backoff, retryableStatusCodes: ['RESOURCE_EXHAUSTED'] };
+  const methodConfig = [{ name: [{ service: 'Users' }], retryPolicy }];
+  const client = usersClient(t, grpc, { 'grpc.service_config': JSON.stringify({ methodConfig }) });
+  const first = getUser(client, 1);
+  await began.promise;
+  const startedAt = performance.now();
+  assert.equal((await getUser(client, 2)).user?.name, 'late');
+  const ms = performance.now() - startedAt;
+  assert.ok(ms >= 900, `${ms.toFixed()} ms`);
+  assert.equal((await first).code, status.OK);
 });
 
 test('with grpcPort false no gRPC port is open, and the listening event has none', async (t) => {
