@@ -45,9 +45,9 @@ export function unary<Request, Response>(
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const { metadata } = call;
-    const id = idOf(metadata);
     const trailer = new Metadata();
-    trailer.set(idName, id);
+    // Otherwise `reportCalls` sets it, for all calls.
+    if (reports) trailer.set(idName, idOf(metadata));
     const report = reports ? reporter(observe, call.getPath()) : undefined;
     gate.inFlight += 1;
     const settle = (error: { code: status; details: string } | null, response?: Response): void => {
@@ -63,7 +63,7 @@ export function unary<Request, Response>(
       // As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
       const isTemporary = error.kind === 'overloaded' || error.kind === 'unavailable';
       if (isTemporary) trailer.set(pushbackName, String(error.isFinal ? -1 : retryAfterSeconds * 1_000));
-      settle(toGrpcError(error, id, keyNames.get(metadata), observe));
+      settle(toGrpcError(error, idOf(metadata), keyNames.get(metadata), observe));
     };
     let answer: Answer<Response>;
     try {
@@ -165,6 +165,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
     const endCall: typeof sendStatus = (ending) => {
       // Errors of grpc-js and of the health service quote texts of the client.
       if (ending.code !== status.OK) ending.details = ending.details?.slice(0, maxDetails).toWellFormed();
+      ending.metadata ??= new Metadata();
+      ending.metadata.set(idName, idOf(metadata));
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Client, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { Client, credentials, Server, ServerCredentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { UsersServiceOptions } from '../../src/grpc/app.ts';
 import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -76,7 +76,11 @@ describe('addUsersService on a gRPC server with another service', () => {
       await call('/Users/GetUser', Buffer.from([8, 1])),
       Buffer.from([8, 1, 18, 3, 65, 100, 97]),
     );
-    await assert.rejects(call('/Users/GetUser', Buffer.from([8, 2])), { code: status.NOT_FOUND });
+    let id: unknown;
+    await assert.rejects(call('/Users/GetUser', Buffer.from([8, 2])), ({ code, metadata }: ServiceError) => {
+      [id] = metadata.get('x-request-id');
+      return code === status.NOT_FOUND;
+    });
     // The message ends within a character, which grpc-js cannot encode.
     repository.users.get = () => Promise.reject(new DomainError('conflict', '\u{1f600}'.slice(0, 1)));
     await assert.rejects(call('/Users/GetUser', Buffer.from([8, 1])), { code: status.ABORTED });
@@ -84,5 +88,6 @@ describe('addUsersService on a gRPC server with another service', () => {
       events.map((event) => event.type === 'request' && event.status),
       [status.OK, status.NOT_FOUND, status.ABORTED],
     );
+    assert.equal(events[1]?.type === 'request' && events[1].id, id);
   });
 });

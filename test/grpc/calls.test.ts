@@ -45,11 +45,13 @@ const cases: readonly [what: string, path: string, body: Uint8Array, code: statu
   ['to an unknown service', `/${'x'.repeat(8_000)}`, framed(one), status.UNIMPLEMENTED, false],
 ];
 for (const [what, path, body, code, isRoute] of cases) {
-  test(`a gRPC call ${what} is reported once, with its status`, async (t) => {
+  test(`a gRPC call ${what} is reported once, with its status and the request id of its trailer`, async (t) => {
     const { grpc, calls } = await start(t);
     const session = await connectWire(t, grpc);
     const headers = body[0] === 1 ? { 'grpc-encoding': 'snappy' } : {};
-    assert.equal((await callWire(session, path, body, headers)).code, code);
+    const answer = await callWire(session, path, body, headers);
+    assert.equal(answer.code, code);
+    assert.equal({ ...answer.headers, ...answer.trailers }['x-request-id'], calls()[0]?.id);
     // A second event for the first call would arrive before the event of this call.
     assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
     assert.deepEqual(
