@@ -10,6 +10,8 @@ const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
 // About a hundred of the shortest messages, which grpc-js parses together.
 const sliceBytes = 512;
+// About a dozen. Each compressed message needs a decompressor, which takes as long as a call.
+const compressedSliceBytes = 64;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
@@ -46,12 +48,14 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
   };
-  const pushSlices = slicing((stream) => refuse(stream, 'a call has too many short chunks'));
+  const refuseChunks = (stream: Http2Stream): void => refuse(stream, 'a call has too many short chunks');
+  const pushSlices = slicing(sliceBytes, refuseChunks);
+  const pushCompressed = slicing(compressedSliceBytes, refuseChunks);
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
     if (!isReading()) return;
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
-    stream.push = pushSlices;
+    stream.push = headers['grpc-encoding'] === undefined ? pushSlices : pushCompressed;
     // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
     if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
     // grpc-js ignores invalid metadata too, but logs it, API keys included.
@@ -119,7 +123,7 @@ function hasLongLists(headers: IncomingHttpHeaders): boolean {
  * keeps each chunk of an unfinished message, so a stream may have only some short chunks, those of finished messages
  * included.
  */
-function slicing(refuse: (stream: Http2Stream) => void) {
+function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
   const { push } = Readable.prototype;
   return function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
     if (chunk === null) return push.call(this, chunk);
@@ -127,10 +131,10 @@ function slicing(refuse: (stream: Http2Stream) => void) {
       this[shortChunks] = (this[shortChunks] ?? 0) + 1;
       if (this[shortChunks] === maxShortChunks + 1) refuse(this);
     }
-    if (chunk.length <= sliceBytes) return push.call(this, chunk);
+    if (chunk.length <= maxBytes) return push.call(this, chunk);
     let isWanted = true;
-    for (let start = 0; start < chunk.length; start += sliceBytes) {
-      isWanted = push.call(this, chunk.subarray(start, start + sliceBytes));
+    for (let start = 0; start < chunk.length; start += maxBytes) {
+      isWanted = push.call(this, chunk.subarray(start, start + maxBytes));
     }
     return isWanted;
   };

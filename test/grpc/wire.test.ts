@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { gzipSync } from 'node:zlib';
+import zlib, { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { Chance } from '../kit/generate.ts';
@@ -69,6 +69,17 @@ for (const [what, body, code, headers] of bodies) {
     await isWell();
   });
 }
+
+test('a call with a hundred compressed messages in a packet starts few decompressors', async (t) => {
+  const createGunzip = t.mock.method(zlib, 'createGunzip');
+  const { grpc, isWell } = await start(t);
+  const body = Buffer.concat(Array(100).fill(framed(new Uint8Array(), 1)));
+  const answer = await callWire(await connectWire(t, grpc), path, body, { 'grpc-encoding': 'gzip' });
+  assert.equal(answer.code, status.INTERNAL);
+  const count = createGunzip.mock.callCount();
+  assert.ok(count > 0 && count < 20, `${count} decompressors`);
+  await isWell();
+});
 
 test('a compressed message of moderate size is accepted', async (t) => {
   const { grpc } = await start(t);
