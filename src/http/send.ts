@@ -151,8 +151,8 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
 
 /**
  * Starts a timer that closes the connection if the client reads nothing of a reply for too long, or so little that the
- * buffers of the kernel stay full. Returns a function to stop the timer. The timeout of the socket cannot be used, because bytes from the client restart it. For a pipelined
- * reply, the timer starts when its turn comes.
+ * buffers of the kernel stay full. Returns a function to stop the timer. The timeout of the socket cannot be used,
+ * because bytes from the client restart it. For a pipelined reply, the timer starts when its turn comes.
  */
 function startStallTimer({ response, shared }: HttpRequest): () => void {
   const { writeTimeoutMs } = shared.limits;
