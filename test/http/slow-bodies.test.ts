@@ -48,7 +48,12 @@ test('requests with incomplete bodies do not count towards maxInFlight', async (
 test('a request whose body is complete while maxInFlight is reached returns 503, and its connection stays open', async (t) => {
   const { repository, open, entered } = await gatedRepository();
   t.after(open);
-  const { port } = await startService(t, { repository, timeouts, limits: { maxInFlight } });
+  const { port } = await startService(t, {
+    repository,
+    timeouts,
+    limits: { maxInFlight },
+    expectFailures: true,
+  });
   const [slow] = await startSlow(t, port, 1);
   const holders = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
   for (const holder of holders) holder.write(head('GET /users/1'));
@@ -62,7 +67,7 @@ test('a request whose body is complete while maxInFlight is reached returns 503,
 });
 
 test('clients that disconnect before, during or after their body do not stay counted as in flight', async (t) => {
-  const { port } = await startService(t, { timeouts, limits: { maxInFlight } });
+  const { port } = await startService(t, { timeouts, limits: { maxInFlight }, expectFailures: true });
   for (const rest of ['', ada.slice(1, 5), ada.slice(1)]) {
     const slow = await startSlow(t, port, 5);
     for (const one of slow) {
