@@ -23,6 +23,10 @@ const settleMs = 100;
 const settleStepMs = 4;
 /** Maximum number of states to read for a position. Enough for the default number of kept changes. */
 const maxSteps = 1 + defaultChangesKept / maxUnbroken;
+/** Number of states that is enough to pass the gap of a write that has ended. */
+const minSteps = 6;
+/** A position with at most this many changes after it is new enough. */
+const maxBehind = 100;
 /** Time for a connection of the feed to respond. Each of them may be lost without notice. */
 const askTimeoutMs = 1_000;
 /** Maximum number of positions that a read with a filter examines. */
@@ -77,13 +81,14 @@ export function postgresFeed(
     }
   };
   const position = async ({ signal }: CallOptions = {}): Promise<number> => {
-    let settled = tracker.position ?? 0;
-    // If this process started during a long write, each state advances only by `maxUnbroken`.
-    for (let step = 1; ; step += 1) {
-      const before = settled;
+    // A state may advance only to the gap that a failed write left, or by `maxUnbroken`.
+    for (let step = 1, before = 0; ; step += 1) {
       // Every position is after -1, so this waits only until the first settled position is known.
-      ({ settled } = await stateAfter(-1, signal));
-      if (settled - before < maxUnbroken || step === maxSteps) return settled;
+      const { newest, settled } = await stateAfter(-1, signal);
+      const isStuck = step >= minSteps && settled - before < maxUnbroken;
+      if (newest - settled <= maxBehind || isStuck || step === maxSteps) return settled;
+      before = settled;
+      await delay(settleStepMs);
     }
   };
 

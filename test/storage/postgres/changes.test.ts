@@ -117,6 +117,20 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal(await other.feed.position(), 12_002);
   });
 
+  it('has the newest position also in a process that was idle while a write failed and many followed', async (t) => {
+    const { store, session, url } = await open(t);
+    const idle = await openAt(t, url);
+    await store.users.create({ name: 'first' });
+    assert.equal(await idle.feed.position(), 1);
+    await store.users.create({ name: 'second' });
+    await session.query(`SELECT nextval('changes_position_seq')`);
+    await session.query(
+      `INSERT INTO changes (type, user_id, record)
+      SELECT 'user.updated', 1, record FROM changes, generate_series(1, 1000) WHERE position = 1`,
+    );
+    assert.equal(await idle.feed.position(), 1_003);
+  });
+
   it('wakes its followers after a transaction that delayed changes has failed', async (t) => {
     const { store, feed, session } = await open(t);
     const { release } = await holdSlowCommits(session);
