@@ -1199,9 +1199,9 @@ export interface components {
         ETag: string;
         /** @description The path of the created record. */
         Location: string;
-        /** @description Links to the `first`, `prev` and `next` pages (RFC 8288). `next` is absent on the last page. `monitor` leads to the changes after this list (RFC 5989); it is absent if the service keeps no changes. */
+        /** @description Links to the `first`, `prev` and `next` pages (RFC 8288). `next` is absent on the last page. `monitor` leads to the changes after this page (RFC 5989); to follow a list of several pages, use that of the first page that you read. It is absent if the service keeps no changes. */
         Link: string;
-        /** @description Links to the `first`, `prev` and `next` pages, which are absent if the response has all posts. `monitor` leads to the changes of this user after this list (RFC 5989). */
+        /** @description Links to the `first`, `prev` and `next` pages, which are absent if the response has all posts. `monitor` leads to the changes of this user after this page (RFC 5989); use that of the first page that you read. */
         PageLink: string;
         /** @description Links to this document as `service-desc` (RFC 8631), if the public folder has it. */
         DescriptionLink: string;

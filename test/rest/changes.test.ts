@@ -16,6 +16,12 @@ function eventsOf({ status, json }: Answer): readonly Event[] {
   return json;
 }
 
+const rowsOf = eventsOf;
+
+function linkOf({ headers }: Answer, rel: string): string | undefined {
+  return RegExp(`<([^>]*)>; rel="${rel}"`).exec(String(headers['link']))?.[1];
+}
+
 const typesOf = (answer: Answer) => eventsOf(answer).map(({ type, subject }) => `${type} ${subject}`);
 
 function nextOf({ headers }: Answer): string {
@@ -277,6 +283,34 @@ describe('GET /changes', () => {
     ]) {
       assert.equal(typesOf(await send(http, 'GET /changes', { headers: { accept } })).length, 9, accept);
     }
+  });
+
+  it('makes a copy of several pages equal to the store, from the monitor link of the first page on', async (t) => {
+    const { http } = await startService(t);
+    const request = (line: string, json?: unknown) => send(http, line, json === undefined ? {} : { json });
+    for (const name of ['Ada', 'Grace', 'Edsger', 'Barbara']) await request('POST /users', { name });
+    const meanwhile = [
+      () => request('PATCH /users/1', { name: 'Ada Lovelace' }),
+      () => request('DELETE /users/2'),
+      () => request('PATCH /users/4', { role: 'dev' }),
+      () => request('POST /users', { name: 'Alan' }),
+    ];
+    const copy = new Map<unknown, unknown>();
+    let monitor: string | undefined;
+    for (let path: string | undefined = '/users?limit=1'; path !== undefined; ) {
+      const page = await request(`GET ${path}`);
+      for (const user of rowsOf(page)) copy.set(user['id'], user);
+      monitor ??= linkOf(page, 'monitor');
+      path = linkOf(page, 'next');
+      await meanwhile.shift()?.();
+    }
+    assert.equal(meanwhile.length, 0, 'the walk is over before the last write');
+    for (const { type, data } of eventsOf(await request(`GET ${monitor}`))) {
+      const user = Object(data);
+      if (type === 'user.deleted') copy.delete(user.id);
+      else copy.set(user.id, user);
+    }
+    assert.deepEqual([...copy.values()], rowsOf(await request('GET /users')));
   });
 
   it('returns 404 when the store keeps no changes, and then lists have no monitor link', async (t) => {
