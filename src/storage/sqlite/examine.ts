@@ -30,7 +30,7 @@ export function examineSqlite(path: string): Finding[] {
   } catch (caught) {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
   }
-  const space = examineSpace(file, statfsSync(folder));
+  const space = [...examineSpace(file, statfsSync(folder)), examineVersion()];
   try {
     checkLog(file);
   } catch (caught) {
@@ -102,10 +102,8 @@ function examineData(file: string): Finding[] {
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
-    const { sqlite } = { ...db.prepare('SELECT sqlite_version() AS sqlite').get() };
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     return [
-      examineVersion(String(sqlite)),
       version === schemaVersion
         ? ok(`the schema has version ${version}`)
         : warn(
@@ -128,7 +126,7 @@ function examineData(file: string): Finding[] {
 }
 
 /** `version` is the one of SQLite. Older versions lack the correction of https://sqlite.org/wal.html#walresetbug. */
-export function examineVersion(version: string): Finding {
+export function examineVersion(version = sqliteVersion()): Finding {
   const [minor = 0, patch = 0] = version.split('.').slice(1).map(Number);
   return minor > 51 || (minor === 51 && patch >= 3) || (minor === 50 && patch >= 7)
     ? ok(`SQLite ${version}`)
@@ -136,6 +134,11 @@ export function examineVersion(version: string): Finding {
         `SQLite ${version} may damage a file to which several processes write`,
         'use Node.js 24.15 or newer, or one process',
       );
+}
+
+function sqliteVersion(): string {
+  using db = new DatabaseSync(':memory:');
+  return String(db.prepare('SELECT sqlite_version() AS version').get()?.['version']);
 }
 
 function damaged(file: string, problem: unknown): Finding {

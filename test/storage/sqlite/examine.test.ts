@@ -79,7 +79,7 @@ describe('the examination of a SQLite file', () => {
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
       text.join('\n'),
-      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nFILE-wal is empty\nSQLite 3\S+\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
     );
   });
 
@@ -132,10 +132,13 @@ describe('the examination of a SQLite file', () => {
     });
   }
 
-  it('accepts a file that does not exist yet, without creating its folder', () => {
+  it('accepts a file that does not exist yet, without creating its folder, and reports the version of SQLite', () => {
     const folder = temporaryFolder();
-    assert.deepEqual(problems(examineSqlite(join(folder, 'a', 'b', 'users.db'))), []);
-    assert.deepEqual(problems(examineSqlite(join(folder, 'users.db'))), []);
+    for (const path of [join(folder, 'a', 'b', 'users.db'), join(folder, 'users.db')]) {
+      const findings = examineSqlite(path);
+      assert.deepEqual(problems(findings), []);
+      assert.ok(findings.some(({ what }) => what.startsWith('SQLite 3.')));
+    }
     assert.deepEqual(readdirSync(folder), []);
   });
 
