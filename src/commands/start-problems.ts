@@ -1,19 +1,21 @@
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../config.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
+import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { type Files, type ParsedConfig, readFiles } from './settings.ts';
 
 const fewDays = 14;
 const dayMs = 24 * 60 * 60 * 1_000;
 
-/** Warns of certificates and of a limit on open files with which the service works now, but may fail later. */
+/** Warns of certificates, a limit on open files and a SQLite with which the service works now, but may fail later. */
 export async function reportProblems(parsed: ParsedConfig, observe: Observe): Promise<void> {
   // Files that cannot be read are reported where the service reads them.
   const files: Partial<Files> = await readFiles(parsed).catch(() => ({}));
   for (const { level, what, remedy } of [
     ...(await examineCertificates(parsed, files)),
     ...(await examineOpenFiles(parsed.config)),
+    ...(await examineSharedFile(parsed.config)),
   ]) {
     if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
   }
@@ -51,4 +53,10 @@ export async function examineOpenFiles(config: Config): Promise<Finding[]> {
   return Number(limit) < needed
     ? [warn(`${what}, but --max-connections needs ${needed}`, remedy)]
     : [ok(what)];
+}
+
+async function examineSharedFile({ database, workers }: Config): Promise<Finding[]> {
+  if (workers === 1 || schemeOf(database)?.lasting?.file === undefined) return [];
+  const { examineVersion } = await import('../storage/sqlite/examine.ts');
+  return [examineVersion()];
 }

@@ -6,8 +6,11 @@ import { get } from 'node:https';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { parseConfig } from '../../src/commands/settings.ts';
+import { reportProblems } from '../../src/commands/start-problems.ts';
 import { environment, printed, startProcess } from '../kit/process.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -227,6 +230,22 @@ describe('a signal to the service', () => {
       for (const { message } of warnings) {
         assert.match(String(message), /of CN=soon is valid for 5 more days; renew it, then send SIGHUP$/);
       }
+    });
+  }
+
+  for (const [workers, database, warnings] of [
+    ['2', 'sqlite:users.db', 1],
+    ['1', 'sqlite:users.db', 0],
+    ['2', 'postgres://users@db/users', 0],
+  ] as const) {
+    it(`${warnings} warnings of an old SQLite with ${workers} processes on ${database}`, async (t) => {
+      t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
+      const found: unknown[] = [];
+      const settings = { WORKERS: workers, DATABASE_URL: database, MAX_CONNECTIONS: '1' };
+      await reportProblems(parseConfig({}, settings), (event) => found.push(event));
+      const what = 'SQLite 3.51.2 may damage a file to which several processes write';
+      const message = `${what}; use Node.js 24.15 or newer, or one process`;
+      assert.deepEqual(found, Array(warnings).fill({ type: 'warning', message }));
     });
   }
 
