@@ -140,10 +140,10 @@ async function checkKilledProcess(url: string, victim: KillableServer): Promise<
       while ((await create(url, intent)) !== 'acknowledged') await sleep(5);
     }
   };
-  const loading = Array.from({ length: 16 }, load);
-  while (ledger.acknowledged.length < 200) await sleep(1);
+  const loading = Promise.all(Array.from({ length: 16 }, load));
+  while (ledger.acknowledged.length < 200) await Promise.race([loading, sleep(1)]);
   await victim.kill();
-  await Promise.all(loading);
+  await loading;
   return ledger.compare(await allUsers(url));
 }
 

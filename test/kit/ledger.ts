@@ -47,27 +47,26 @@ export interface LedgerReport {
   readonly reusedIds: number;
 }
 
-/** `gone` means that there was no response, so the creation may have happened. */
+/**
+ * `refused` means that another attempt is running (409), or that the service is unavailable (503). `gone` means that there
+ * was no complete response, so the creation may have happened.
+ */
 export type CreateOutcome = 'acknowledged' | 'refused' | 'gone';
 
-/** Sends a creation. */
+/** Sends a creation. Rejects for any other response. */
 export async function create(url: string, intent: Intent): Promise<CreateOutcome> {
-  try {
-    const response = await fetch(`${url}/users`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'idempotency-key': intent.key },
-      body: JSON.stringify({ name: intent.name }),
-    });
-    if (response.status !== 201) {
-      await response.arrayBuffer();
-      return 'refused';
-    }
-    const { id }: { id: number } = JSON.parse(await response.text());
-    intent.id = id;
-    return 'acknowledged';
-  } catch {
-    return 'gone';
-  }
+  const response = await fetch(`${url}/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'idempotency-key': intent.key },
+    body: JSON.stringify({ name: intent.name }),
+  }).catch(() => undefined);
+  const text = await response?.text().catch(() => undefined);
+  if (response === undefined || text === undefined) return 'gone';
+  if (response.status === 409 || response.status === 503) return 'refused';
+  const id = response.status === 201 ? JSON.parse(text).id : undefined;
+  if (!Number.isInteger(id)) throw new Error(`POST returned ${response.status}: ${text}`);
+  intent.id = id;
+  return 'acknowledged';
 }
 
 /** Reads all users along the `next` links. */
