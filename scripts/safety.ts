@@ -5,8 +5,8 @@
 // The last two put the PostgreSQL behind PgBouncer in transaction mode, or behind HAProxy. No response may be 500.
 //
 // Lost updates: every client appends its letter to the name of one user with GET and PUT with If-Match.
-// Doubled POSTs: three clients send every creation at once. Skipped rows: clients follow the `next` links
-// while others insert, rename and delete. At the end, one process is killed under load.
+// Doubled POSTs: three clients send every creation at once. Skipped, repeated and misordered rows: clients follow
+// the `next` links while others insert, rename and delete. At the end, one process is killed under load.
 import { subscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -105,27 +105,38 @@ async function checkSkippedRows(url: string): Promise<object> {
   };
   const disturbing = [disturb(), disturb(), disturb(), disturb()];
   const sorts = ['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'name,-id'];
-  let [walks, skipped, repeated] = [0, 0, 0];
+  let [walks, skipped, repeated, misordered] = [0, 0, 0, 0];
   for (const sort of sorts) {
+    const expected = sorted(staying, sort);
     for (const limit of [1, 7, 100]) {
-      const seen = new Map<number, number>();
+      const found: number[] = [];
       let path: string | undefined = `/users?role=walker&sort=${sort}&limit=${limit}`;
       while (path !== undefined) {
         const response: Response = await fetch(url + path);
         const page: { id: number }[] = JSON.parse(await response.text());
-        for (const { id } of page) seen.set(id, (seen.get(id) ?? 0) + 1);
+        found.push(...page.map(({ id }) => id).filter((id) => staying.has(id)));
         path = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
       }
       walks += 1;
-      for (const id of staying.keys()) {
-        if (!seen.has(id)) skipped += 1;
-        if ((seen.get(id) ?? 0) > 1) repeated += 1;
-      }
+      const seen = new Set(found);
+      skipped += expected.length - seen.size;
+      repeated += found.length - seen.size;
+      if (`${[...seen]}` !== `${expected.filter((id) => seen.has(id))}`) misordered += 1;
     }
   }
   stop = true;
   await Promise.all(disturbing);
-  return { walks, rowsThatStayed: staying.size, skipped, repeated };
+  return { walks, rowsThatStayed: staying.size, skipped, repeated, misordered };
+}
+
+/** The ids in the order of a sort. All users have the same role. The last field decides the direction of equal names. */
+function sorted(nameOf: ReadonlyMap<number, string>, sort: string): number[] {
+  const byName = sort.includes('-name') ? -1 : sort.includes('name') ? 1 : 0;
+  const byId = sort.split(',').at(-1)?.startsWith('-') ? -1 : 1;
+  const users = [...nameOf].toSorted(
+    ([a, one], [b, other]) => byName * (one < other ? -1 : Number(one > other)) || byId * (a - b),
+  );
+  return users.map(([id]) => id);
 }
 
 /**
@@ -188,7 +199,7 @@ const checks = {
 for (const [name, check] of Object.entries(checks)) {
   const report = await check();
   console.log(`${name} ${JSON.stringify(report)}`);
-  const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'clientsWithLostUpdates'];
+  const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'misordered', 'clientsWithLostUpdates'];
   if (Object.entries(report).some(([figure, n]) => bad.includes(figure) && n > 0)) process.exitCode = 1;
 }
 console.log(`statuses ${JSON.stringify(statuses)}`);
