@@ -84,7 +84,7 @@ export interface ChangeFeed {
 
 /** Throws a `TypeError` if plain JavaScript passed something else, which otherwise would fail at the first request. */
 export function checkRepository(given: Partial<Repository> | undefined): void {
-  if (typeof given?.users?.get === 'function' && typeof given.posts === 'function') return;
+  if (typeof given?.users?.get === 'function') return;
   throw new TypeError('repository must be a store, such as the result of createMemoryStore()');
 }
 

@@ -51,7 +51,10 @@ const unknownVersion: ErrorResponse = { status: 505, message: 'the protocol must
 const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'the request did not arrive in time' },
   HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, message: 'the chunk extensions are too long' },
-  HPE_INVALID_URL: { status: 400, message: 'the request target is malformed: percent-encode all but ASCII' },
+  HPE_INVALID_URL: {
+    status: 400,
+    message: 'the request target is malformed: it must be a path, with all but ASCII percent-encoded',
+  },
   HPE_HEADER_OVERFLOW: { status: 431, message: 'the headers of the request are too long or too many' },
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };

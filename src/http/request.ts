@@ -56,7 +56,9 @@ function hostPath(raw: IncomingMessage): string {
   if ('baseUrl' in raw && typeof raw.baseUrl === 'string') return raw.baseUrl;
   if (!('originalUrl' in raw) || typeof raw.originalUrl !== 'string') return '';
   const { originalUrl, url = '' } = raw;
-  return originalUrl.endsWith(url) ? originalUrl.slice(0, -url.length) : '';
+  // Connect adds a slash to the URL of the mount path itself.
+  const end = originalUrl.endsWith(url) ? url : url.replace(/^\/(?=\?|$)/, '');
+  return originalUrl.endsWith(end) ? originalUrl.slice(0, originalUrl.length - end.length) : '';
 }
 
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */

@@ -29,6 +29,18 @@ type Host = (
 
 const basePath = '/api';
 
+/** Mounts a listener as Connect does, which Vite uses too. */
+function connect(users: ReturnType<typeof createRequestListener>): NodeListener {
+  return (request: IncomingMessage & { originalUrl?: string }, response) => {
+    const { url = '' } = request;
+    request.originalUrl = url;
+    if (!/^\/api(?=[/?]|$)/.test(url)) return response.end('own');
+    // For the mount path itself, Connect adds a slash.
+    request.url = url.slice(basePath.length).replace(/^(?!\/)/, '/');
+    return users(request, response, () => response.end('own'));
+  };
+}
+
 async function listenOn(t: TestContext, server: Server): Promise<string> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -93,14 +105,7 @@ const hosts: Readonly<Record<string, Host>> = {
 
   'Connect, mounted by the host': (t, repository, observe) => {
     const users = createRequestListener({ repository, observe, publicDir: false });
-    // Connect, which Vite uses too, changes the URL like this.
-    const app: NodeListener = (request: IncomingMessage & { originalUrl?: string }, response) => {
-      const { url = '' } = request;
-      request.originalUrl = url;
-      if (!url.startsWith(`${basePath}/`)) return response.end('own');
-      request.url = url.slice(basePath.length);
-      return users(request, response, () => response.end('own'));
-    };
+    const app = connect(users);
     return listenOn(t, createServer(app));
   },
 
@@ -241,6 +246,17 @@ for (const count of [1, 2]) {
     assert.equal(await repository.users.count({}), 0);
   });
 }
+
+it('redirects the path at which Connect has mounted it to the page below', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore() });
+  const url = await listenOn(t, createServer(connect(users)));
+  for (const query of ['', '?a=b']) {
+    const answer = await fetch(`${url}/api${query}`, { redirect: 'manual' });
+    assert.deepEqual([answer.status, answer.headers.get('location')], [308, `/api/${query}`]);
+  }
+  const page = await fetch(`${url}/api/`);
+  assert.equal(page.status, 200, await page.text());
+});
 
 it('reports an error when the host has read a body without storing it', async (t) => {
   const failures: unknown[] = [];

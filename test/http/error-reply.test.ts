@@ -74,7 +74,7 @@ test('the error for a target that is not ASCII says how to write it', async (t) 
   const { status, body } = await wire.next();
   assert.equal(status, 400);
   assert.deepEqual(JSON.parse(body), {
-    error: 'the request target is malformed: percent-encode all but ASCII',
+    error: 'the request target is malformed: it must be a path, with all but ASCII percent-encoded',
   });
 });
 

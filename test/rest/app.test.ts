@@ -194,11 +194,6 @@ const wrong: readonly [what: string, options: object | undefined, message: RegEx
   ['a call without options', undefined, /repository must be a store/],
   ['a missing store', { repository: undefined }, /repository must be a store/],
   ['an object that is not a store', { repository: {} }, /repository must be a store/],
-  [
-    'a store without posts',
-    { repository: { ...createMemoryStore(), posts: undefined } },
-    /repository must be a store/,
-  ],
   ['an observer that is not a function', { observe: console }, /observe must be a function/],
   ['an unknown auth mode', { auth: 'sometimes' }, /auth must be one of none, writes, all/],
   ['API keys that are not a list', { apiKeys: 'key' }, /apiKeys must be a list of keys/],

@@ -27,8 +27,10 @@ const maxSteps = 1 + defaultChangesKept / maxUnbroken;
 const minSteps = 6;
 /** A position with at most this many changes after it is new enough. */
 const maxBehind = 100;
+/** Time in which other calls do not wait, after one has found that a running write keeps the position back. */
+const stuckMs = 1_000;
 /** Time for a connection of the feed to respond. Each of them may be lost without notice. */
-const askTimeoutMs = 1_000;
+const askTimeoutMs = 2_000;
 /** Maximum number of positions that a read with a filter examines. */
 const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
@@ -49,6 +51,7 @@ export function postgresFeed(
   onFailure: (cause: Error) => void,
 ) {
   const tracker = new Settled();
+  let stuckUntil = 0;
 
   /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
   const ask = async (attempt = 1): Promise<FeedState[]> => {
@@ -85,8 +88,10 @@ export function postgresFeed(
     for (let step = 1, before = 0; ; step += 1) {
       // Every position is after -1, so this waits only until the first settled position is known.
       const { newest, settled } = await stateAfter(-1, signal);
+      const isNear = newest - settled <= maxBehind;
       const isStuck = step >= minSteps && settled - before < maxUnbroken;
-      if (newest - settled <= maxBehind || isStuck || step === maxSteps) return settled;
+      if (isStuck && !isNear) stuckUntil = performance.now() + stuckMs;
+      if (isNear || isStuck || step === maxSteps || performance.now() < stuckUntil) return settled;
       before = settled;
       await delay(settleStepMs);
     }

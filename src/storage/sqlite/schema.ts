@@ -152,14 +152,23 @@ function checkLogIndex(path: string): void {
 function explained(path: string, caught: unknown): unknown {
   const code = diskErrorCode(caught);
   if (code !== undefined) {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    const free = Math.floor((bavail * bsize) / 1024);
-    const problem = `${messageOf(caught)} (code ${code} of SQLite), and its disk has ${free} KiB free`;
-    return new Error(problem, { cause: caught });
+    const problem = `${messageOf(caught)} (code ${code} of SQLite)`;
+    return new Error(`${problem}, and its disk has ${freeKibibytes(dirname(path))} KiB free`, {
+      cause: caught,
+    });
   }
   if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
   const problem = `the database is locked by another process, and ${path}-shm is missing`;
   return new Error(problem, { cause: caught });
+}
+
+function freeKibibytes(folder: string): number | string {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return Math.floor((bavail * bsize) / 1024);
+  } catch {
+    return 'unknown';
+  }
 }
 
 function migrate(db: DatabaseSync, warn?: (message: string) => void): void {

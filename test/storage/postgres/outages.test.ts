@@ -210,7 +210,7 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
     forwarder.strand();
     const { result, ms } = await timed(Promise.resolve(store.changes?.position()));
     assert.equal(result, 1);
-    // Each connection has a second. The statement timeout would end the first one after 11 s.
+    // Each connection has two seconds. The statement timeout would end the first one after 11 s.
     assert.ok(ms < 8_000, `took ${ms} ms`);
   });
 });
