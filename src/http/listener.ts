@@ -3,7 +3,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { bodyCancelled, mergeChunks } from './body.ts';
 import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
-import { budgetBytes, MemoryBudget } from './memory-budget.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import { errorReply } from './refusals.ts';
 import { type ErrorResponse, type Headers, HttpError, type Reply } from './reply.ts';
 import { HttpRequest, type Shared } from './request.ts';
@@ -61,11 +61,9 @@ export class HttpListener {
       const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
-    const reportCancel = () => {
+    const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
-    };
-    // Twice the longest body, because a longer one would cancel itself.
-    const memory = new MemoryBudget(reportCancel, Math.max(budgetBytes, 2 * options.limits.maxBodyBytes));
+    }, options.limits.maxBodyBytes);
     this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 

@@ -6,8 +6,7 @@ export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
 export const freeBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
-/** The budget where no option asks for more. */
-export const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
+const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 
 /**
  * Frees the memory of a chunk at once, unless other data shares it. The chunk is empty afterwards. Otherwise V8 would
@@ -31,7 +30,12 @@ export class MemoryBudget {
   readonly reportCancel: () => void;
   #usedBytes = 0;
 
-  constructor(reportCancel: () => void, maxBytes = budgetBytes) {
+  /** The budget holds the longest body at least twice, because a body beyond the budget would cancel itself. */
+  constructor(
+    reportCancel: () => void,
+    longestBody: number,
+    maxBytes = Math.max(budgetBytes, 2 * longestBody),
+  ) {
     this.reportCancel = reportCancel;
     this.#maxBytes = maxBytes;
   }

@@ -168,7 +168,7 @@ it('a connection that was not read yet is not closed for a new one', () =>
 testSchedules(
   'pipelined requests of a connection run one at a time, in order, and none after it has closed',
   async (scheduler) => {
-    const memory = new MemoryBudget(() => undefined, 100_000_000);
+    const memory = new MemoryBudget(() => undefined, 0, 100_000_000);
     const serve = async (socket: FakeSocket) => {
       const connection = connectionOf(socket as unknown as Socket);
       const count = 1 + scheduler.random.below(30);

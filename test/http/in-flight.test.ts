@@ -13,7 +13,7 @@ function allowOne() {
     basePath: '',
     commonHeaders: {},
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
-    memory: new MemoryBudget(() => undefined),
+    memory: new MemoryBudget(() => undefined, 0),
     inFlight: 0,
     counted: 0,
     draining: false,
@@ -52,7 +52,7 @@ test('a request whose client has already disconnected does not count as in fligh
 
 test('a request whose host has already responded holds no memory for the rest of its body', async () => {
   const { make, shared } = allowOne();
-  const memory = new MemoryBudget(() => undefined, 100_000);
+  const memory = new MemoryBudget(() => undefined, 0, 100_000);
   Object.assign(shared, { memory });
   const answered = make();
   answered.hold(90_000);
@@ -80,7 +80,7 @@ test('a request whose body arrived together with its head still counts while the
 
 test('the body of a waiting request counts for the memory budget until the request starts or is cancelled', () => {
   const { make, shared } = allowOne();
-  const memory = new MemoryBudget(() => undefined, 100_000);
+  const memory = new MemoryBudget(() => undefined, 0, 100_000);
   Object.assign(shared, { memory });
   const cancelled: string[] = [];
   const wait = (name: string, headers: Readonly<Record<string, string>>) => {
@@ -127,7 +127,7 @@ function pipeline(
 }
 
 test('a connection with too many waiting requests is not read until all of them have started', () => {
-  const memory = new MemoryBudget(() => undefined, 20_000_000);
+  const memory = new MemoryBudget(() => undefined, 0, 20_000_000);
   const { socket, connection, started, count } = pipeline(memory);
   assert.ok(count > 2 && count <= 17, `${count} requests wait`);
   assert.ok(socket.isPaused());
@@ -144,7 +144,7 @@ test('a connection with too many waiting requests is not read until all of them 
 });
 
 test('the head and the body of a pipelined request count towards the memory of waiting requests', () => {
-  const memory = new MemoryBudget(() => undefined, 20_000_000);
+  const memory = new MemoryBudget(() => undefined, 0, 20_000_000);
   assert.equal(pipeline(memory, { 'content-length': '50000' }).count, 1);
   assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).count, 1);
   const long = 'x'.repeat(15_000);
@@ -155,9 +155,10 @@ test('the head and the body of a pipelined request count towards the memory of w
 
 test('while memory is short, a connection with too many waiting requests is closed', async () => {
   let reports = 0;
-  const memory = new MemoryBudget(() => {
+  const report = () => {
     reports += 1;
-  }, 10_000_000);
+  };
+  const memory = new MemoryBudget(report, 0, 10_000_000);
   const first = pipeline(memory);
   assert.deepEqual([first.socket.destroyed, reports], [false, 0]);
   const second = pipeline(memory);

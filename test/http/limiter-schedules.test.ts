@@ -45,7 +45,7 @@ testSchedules(
       basePath: '',
       commonHeaders: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
-      memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
+      memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free'), 0),
       inFlight: 0,
       counted: 0,
       draining: false,
@@ -116,7 +116,7 @@ testSchedules(
   async (scheduler) => {
     const held = new Map<object, number>();
     const given: object[] = [];
-    const memory = new MemoryBudget(() => undefined, maxBytes);
+    const memory = new MemoryBudget(() => undefined, 0, maxBytes);
     const owners = Array.from({ length: 6 }, () => ({}));
     for (let step = 0; step < 40; step += 1) {
       const owner = owners[scheduler.random.below(owners.length)] ?? {};

@@ -8,9 +8,13 @@ const mebibyte = 1024 * 1024;
 function memory() {
   const givenUp: string[] = [];
   let reported = 0;
-  const waiting = new MemoryBudget(() => {
-    reported += 1;
-  }, mebibyte);
+  const waiting = new MemoryBudget(
+    () => {
+      reported += 1;
+    },
+    0,
+    mebibyte,
+  );
   const owners = new Map<string, object>();
   const hold = (name: string, bytes: number, canGiveUp = true): void => {
     const owner = owners.get(name) ?? {};
@@ -27,6 +31,12 @@ test('beyond the memory limit, the owner that has waited longest is cancelled', 
   hold('d', 800 * 1024);
   assert.deepEqual(givenUp, ['a', 'b', 'c']);
   assert.equal(reported(), 3);
+});
+
+test('the longest body that the options allow is not cancelled', () => {
+  const longestBody = 64 * mebibyte;
+  const memory = new MemoryBudget(() => assert.fail('the body was cancelled'), longestBody);
+  memory.hold({}, longestBody + 1024 * 256, () => undefined);
 });
 
 test('an owner that makes progress counts as the one that has waited least', () => {
