@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { checkErrors, parseResponse, parseResponses, type RawResponse } from './raw.ts';
 
 // Much longer than any response takes, so that only a missing one fails its test.
-const patienceMs = 10_000;
+const patienceMs = 30_000;
 
 /** A connection on which a test writes bytes and reads complete responses, one after another. */
 export class Wire {
