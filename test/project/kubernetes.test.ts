@@ -37,6 +37,7 @@ const container: Shape = {
     readOnlyRootFilesystem: 'any',
     capabilities: { drop: 'any' },
   },
+  volumeMounts: [{ name: 'any', mountPath: 'any' }],
 };
 const pod: Shape = {
   automountServiceAccountToken: 'any',
@@ -53,6 +54,7 @@ const pod: Shape = {
     { maxSkew: 'any', topologyKey: 'any', whenUnsatisfiable: 'any', labelSelector: selector },
   ],
   containers: [container],
+  volumes: [{ name: 'any', emptyDir: 'any' }],
 };
 /** A part of the API of Kubernetes 1.21 and newer, by kind. */
 const shapes: Readonly<Record<string, { apiVersion: string; spec: Shape }>> = {

@@ -97,6 +97,7 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
   try {
     db.exec(`
       PRAGMA synchronous = FULL;
+      PRAGMA temp_store = MEMORY; -- a temporary folder may be missing, such as in a read-only container
       PRAGMA cache_size = -${cacheKib};
       PRAGMA wal_autocheckpoint = ${checkpointPages};
       PRAGMA journal_size_limit = ${maxIdleLogBytes};

@@ -2,7 +2,13 @@ import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { writeAtRandom } from '../random-writes.ts';
 
 /** The program of the child processes of the tests: `node child.ts ROLE PATH [LOAD]`. */
-export type ChildRole = 'create' | 'create-with-key' | 'load' | 'leave-open' | 'write-at-random';
+export type ChildRole =
+  | 'create'
+  | 'create-with-key'
+  | 'load'
+  | 'leave-open'
+  | 'delete-many'
+  | 'write-at-random';
 
 const [role, path = '', load = ''] = process.argv.slice(2);
 const store = await openSqliteStore(path, { busyTimeoutMs: 20_000 });
@@ -26,6 +32,14 @@ switch (role) {
     await store.users.create({ name: 'Ada' });
     console.log('created');
     break;
+  case 'delete-many': {
+    const { value: user } = await store.users.create({ name: 'Ada' });
+    const body = 'x'.repeat(2_000);
+    await Promise.all(Array.from({ length: 1_000 }, () => store.posts(user.id).create({ title: 'T', body })));
+    await store.users.delete(user.id);
+    await store.close();
+    break;
+  }
   case 'write-at-random':
     await writeAtRandom(store, JSON.parse(load));
     await store.close();

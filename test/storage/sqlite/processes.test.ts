@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
@@ -18,8 +19,8 @@ const program = fileURLToPath(new URL('./child.ts', import.meta.url));
 
 type Child = ChildProcessByStdio<null, Readable, null>;
 
-function start(role: ChildRole, path: string): Child {
-  return spawn(process.execPath, [program, role, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+function start(role: ChildRole, path: string, env = process.env): Child {
+  return spawn(process.execPath, [program, role, path], { stdio: ['ignore', 'pipe', 'inherit'], env });
 }
 
 /** The output of a child process that has exited with 0. */
@@ -148,6 +149,15 @@ describe('several processes on one SQLite file', () => {
     const path = join(temporaryFolder(), 'users.db');
     assert.equal(await outputOf(start('leave-open', path)), 'created');
   });
+});
+
+it('the deletion of a user with many posts creates no temporary file, which fails in a read-only container', async () => {
+  const folder = temporaryFolder();
+  const changedAt = statSync(folder, { bigint: true }).mtimeNs;
+  const env = { ...process.env, SQLITE_TMPDIR: folder };
+  await outputOf(start('delete-many', join(temporaryFolder(), 'users.db'), env));
+  // SQLite unlinks its temporary files as soon as they are open.
+  assert.equal(statSync(folder, { bigint: true }).mtimeNs, changedAt);
 });
 
 describe('a SQLite file that another process has locked', () => {
