@@ -52,6 +52,8 @@ export function postgresFeed(
 ) {
   const tracker = new Settled();
   let stuckUntil = 0;
+  /** The last position that this process has removed. `gone` may be after changes that are still there. */
+  let trimmed = 0;
 
   /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
   const ask = async (attempt = 1): Promise<FeedState[]> => {
@@ -120,7 +122,11 @@ export function postgresFeed(
     /** Must be called after each write. The first call removes old changes, also in a process with few writes. */
     written: occasionally(
       Math.min(writesPerTrim, kept),
-      async () => pool.write(trimFeed, [kept, await position()], 'feed'),
+      async () => {
+        const values = [kept, await position(), trimmed];
+        const [row] = await pool.write<{ position: number }>(trimFeed, values, 'feed');
+        trimmed = row?.position ?? trimmed;
+      },
       (cause) => onFailure(new Error('old changes could not be removed', { cause })),
     ),
   };
@@ -195,7 +201,8 @@ export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('
 
 /**
  * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after
- * the settled one, $2, may belong to a write that still runs.
+ * the settled one, $2, may belong to a write that still runs. Those up to $3 were removed before: while an old
+ * transaction is open, their rows would be read again.
  */
 const trimFeed = prepared(`
   WITH turn AS (
@@ -203,10 +210,12 @@ const trimFeed = prepared(`
   ), step AS (
     SELECT max(position) AS position FROM (
       SELECT position FROM changes, turn
-      WHERE position <= LEAST((SELECT max(position) FROM changes) - $1::bigint, $2::bigint)
+      WHERE position > $3::bigint
+        AND position <= LEAST((SELECT max(position) FROM changes) - $1::bigint, $2::bigint)
       ORDER BY position LIMIT 2000
     ) AS oldest
   ), removed AS (
-    DELETE FROM changes USING step WHERE changes.position <= step.position
+    DELETE FROM changes USING step WHERE changes.position > $3::bigint AND changes.position <= step.position
   )
-  UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL`);
+  UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL
+  RETURNING step.position`);

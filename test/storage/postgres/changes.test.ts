@@ -369,6 +369,35 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal((await readAll(feed, 16)).length, 5);
   });
 
+  it('does not read removed changes again while an old snapshot keeps their rows', async (t) => {
+    const url = await postgres.createDatabase();
+    const store = await openPostgresStore(url, { ...patient, changesKept: 1 });
+    const session = await openSession(t, url);
+    await session.query(
+      `INSERT INTO changes (type, user_id, record) SELECT 'user.updated', 1, '{}' FROM generate_series(1, 10000)`,
+    );
+    const backup = await openSession(t, url);
+    await backup.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM changes LIMIT 1');
+    let gone = 0;
+    for (let trims = 0; trims < 20; trims += 1) {
+      await until(async () => {
+        const before = gone;
+        await store.users.create({ name: 'Ada' });
+        const [row] = await session.query<{ gone: number }>('SELECT gone::int FROM change_feed');
+        gone = row?.gone ?? 0;
+        return gone > before;
+      }, 'old changes are removed');
+    }
+    assert.ok(gone > 10_000);
+    // Sessions report their statistics at the latest when they end.
+    await store.close();
+    await until(async () => (await session.backends()).length === 0, 'the sessions of the store end');
+    const [row] = await session.query<{ entries: number }>(
+      `SELECT idx_tup_read::int AS entries FROM pg_stat_user_indexes WHERE indexrelname = 'changes_pkey'`,
+    );
+    assert.ok(row !== undefined && row.entries > 10_000 && row.entries < 100_000, `${row?.entries} entries`);
+  });
+
   it('reports that old changes cannot be removed, and the write succeeds', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
