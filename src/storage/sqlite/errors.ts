@@ -1,4 +1,4 @@
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, messageOf } from '../../domain/errors.ts';
 import { idsExhausted } from '../../domain/record.ts';
 
 /** Primary result codes (sqlite.org/rescode.html) of a database that is temporarily unusable. */
@@ -31,10 +31,11 @@ export function unavailable(cause?: unknown): DomainError {
   return new DomainError('unavailable', 'the store is not available', { cause });
 }
 
-/** The result code of an error that a full or broken disk causes; `undefined` for every other error. */
-export function diskErrorCode(caught: unknown): number | undefined {
+/** An error with the result code in its message, if a full or broken disk is the cause; else `undefined`. */
+export function diskError(caught: unknown): Error | undefined {
   const code = resultCode(caught);
-  return primary(code) === ioError || primary(code) === full ? code : undefined;
+  if (primary(code) !== ioError && primary(code) !== full) return undefined;
+  return new Error(`${messageOf(caught)} (code ${code} of SQLite)`, { cause: caught });
 }
 
 export function isBusy(caught: unknown): boolean {

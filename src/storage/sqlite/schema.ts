@@ -3,8 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { messageOf } from '../../domain/errors.ts';
-import { diskErrorCode, isBusy } from './errors.ts';
+import { diskError, isBusy } from './errors.ts';
 import { checkLog, maxIdleLogBytes } from './file.ts';
 
 /**
@@ -151,12 +150,10 @@ function checkLogIndex(path: string): void {
 
 /** An error of SQLite with its cause, if the error itself does not say it. */
 function explained(path: string, caught: unknown): unknown {
-  const code = diskErrorCode(caught);
-  if (code !== undefined) {
-    const problem = `${messageOf(caught)} (code ${code} of SQLite)`;
-    return new Error(`${problem}, and its disk has ${freeKibibytes(dirname(path))} KiB free`, {
-      cause: caught,
-    });
+  const disk = diskError(caught);
+  if (disk !== undefined) {
+    const problem = `${disk.message}, and its disk has ${freeKibibytes(dirname(path))} KiB free`;
+    return new Error(problem, { cause: caught });
   }
   if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
   const problem = `the database is locked by another process, and ${path}-shm is missing`;

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { isBusy, toDomainError } from './errors.ts';
+import { diskError, isBusy, toDomainError } from './errors.ts';
 import { checkFiles, type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
@@ -81,7 +81,8 @@ export function groupCommit(
 
 function failed(caught: unknown): { readonly failed: Failure } {
   const { kind, message, cause, isFinal } = toDomainError(caught);
-  return { failed: { kind, message, cause, isFinal } };
+  // An error loses its result code between threads, but not its message.
+  return { failed: { kind, message, cause: diskError(cause) ?? cause, isFinal } };
 }
 
 // Tests import this file without a thread.

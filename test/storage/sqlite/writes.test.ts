@@ -406,7 +406,11 @@ describe('a full disk', () => {
       if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
     assert.ok(acknowledged < 200, 'the disk must be full');
     assert.equal(await store.users.count({}), 1 + acknowledged);
-    await rejects(store.users.create({ name: 'x'.repeat(200) }), 'unavailable');
+    await assert.rejects(store.users.create({ name: 'x'.repeat(200) }), ({ kind, cause }) => {
+      assert.equal(kind, 'unavailable');
+      assert.match(cause.message, /\(code \d+ of SQLite\)$/);
+      return true;
+    });
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
     rmSync(filler);
     await until(() => isReady(store), 'the store must be ready again without a write');
