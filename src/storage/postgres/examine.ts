@@ -14,6 +14,7 @@ const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
 const currentSchema = `the schema has version ${schemaVersion}`;
 const ownTables = 'make the user the owner of the tables';
+const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
@@ -102,7 +103,7 @@ interface State extends QueryResultRow {
   readonly synchronous_commit: string;
   readonly client_min_messages: string;
   readonly may_create: boolean;
-  /** The tables that the user may not read, or may not write on a primary. */
+  /** The tables and sequences that the user may not read, or may not write on a primary. */
   readonly denied: readonly string[];
   /** How many more connections the server, the role and the database allow. */
   readonly free: number;
@@ -130,7 +131,10 @@ const stateSql = `
     to_json(ARRAY(SELECT name FROM unnest('{${recordKinds},idempotency_keys,changes,change_feed}'::text[]) AS name
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
-          AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
+          AND (privilege = 'SELECT' OR NOT pg_is_in_recovery()))
+      UNION ALL SELECT name FROM unnest('{${sequences}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
+        AND NOT (has_sequence_privilege(to_regclass(name), 'SELECT')
+          AND has_sequence_privilege(to_regclass(name), 'UPDATE')))) AS denied,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
       unused - current_setting('superuser_reserved_connections')::int
         - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0

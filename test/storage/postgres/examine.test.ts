@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
-import { recordKinds } from '../../../src/domain/record.ts';
+import { byKind, recordKinds } from '../../../src/domain/record.ts';
 import type { ExamineOptions } from '../../../src/storage/finding.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
@@ -135,7 +135,8 @@ describe('the examination of a PostgreSQL database', () => {
       UPDATE meta SET value = '3' WHERE name = 'schema_version';
       CREATE ROLE elsewhere LOGIN PASSWORD 'elsewhere';
       CREATE SCHEMA elsewhere AUTHORIZATION elsewhere;
-      GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere`);
+      GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere;
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO elsewhere`);
     [url.username, url.password] = ['elsewhere', 'elsewhere'];
     assert.deepEqual(await problemsOf(url.href), [
       'fail HOST: the schema has version 3, and the user may not create tables',
@@ -153,12 +154,39 @@ describe('the examination of a PostgreSQL database', () => {
     const findings = await examinePostgres(url.href);
     const remedies = findings.map(({ remedy }) => remedy).filter((remedy) => remedy !== '');
     assert.deepEqual(remedies, ['make the user the owner of the tables']);
-    await session.query('GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader');
+    await session.query(`
+      GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+      GRANT SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO reader`);
     await session.query('GRANT INSERT, UPDATE, DELETE ON users, changes, change_feed TO reader');
     const denied = [...recordKinds.filter((kind) => kind !== 'users'), 'idempotency_keys'].join(', ');
     assert.deepEqual(await problemsOf(url.href), [`fail HOST: the user may not read and write ${denied}`]);
-    await session.query(`GRANT ALL ON ${denied} TO reader`);
+    await session.query(`GRANT INSERT, UPDATE, DELETE ON ${denied} TO reader`);
     assert.deepEqual(await problemsOf(url.href), []);
+  });
+
+  it('reports a user who may not use the sequences, without which no export and import is possible', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`
+      CREATE ROLE counter LOGIN PASSWORD 'counter';
+      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO counter`);
+    [url.username, url.password] = ['counter', 'counter'];
+    const store = await openPostgresStore(url.href);
+    t.after(() => store.close());
+    await assert.rejects(store.summary());
+    const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'].join(', ');
+    for (const right of ['SELECT', 'UPDATE']) {
+      assert.deepEqual(await problemsOf(url.href), [
+        `fail HOST: the user may not read and write ${sequences}`,
+      ]);
+      await session.query(`GRANT ${right} ON ALL SEQUENCES IN SCHEMA public TO counter`);
+    }
+    assert.deepEqual(await problemsOf(url.href), []);
+    await store.summary();
+    await store.importRows('users', [{ id: 7, name: 'Ada', version: 1 }]);
+    await store.continueIds(byKind(() => 9));
+    assert.equal((await store.users.create({ name: 'Grace' })).value.id, 10);
+    await store.users.delete(7);
   });
 
   it('reports a server without free connections, to every role', async (t) => {
@@ -181,7 +209,9 @@ describe('the examination of a PostgreSQL database', () => {
       const database = url.pathname.slice(1);
       const name = `limited_${scope}`;
       await change(t, url.href, `CREATE ROLE ${name} LOGIN PASSWORD '${name}'`);
-      await change(t, url.href, `GRANT ALL ON ALL TABLES IN SCHEMA public TO ${name}`);
+      for (const kind of ['TABLES', 'SEQUENCES']) {
+        await change(t, url.href, `GRANT ALL ON ALL ${kind} IN SCHEMA public TO ${name}`);
+      }
       [url.username, url.password] = [name, name];
       const limit = async (most: number) => {
         await postgres.server.query(
