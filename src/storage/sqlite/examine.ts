@@ -102,6 +102,8 @@ function examineData(file: string): Finding[] {
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    // Those of a file with few rows let SQLite read a whole table that has grown since.
+    const statistics = db.prepare("SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'").all();
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     return [
       version === schemaVersion
@@ -114,6 +116,9 @@ function examineData(file: string): Finding[] {
         ? ok('the encoding is UTF-8')
         : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),
       problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(file, problem),
+      ...statistics.map(() =>
+        warn(`${file} has statistics of ANALYZE, which can make lists slow`, 'run DROP TABLE sqlite_stat1'),
+      ),
     ];
   } catch (caught) {
     if (isBusy(caught)) return [warn(`${file} is locked by another process`, 'run doctor again')];

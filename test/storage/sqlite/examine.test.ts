@@ -182,6 +182,11 @@ describe('the examination of a SQLite file', () => {
       /^warn the schema has version 3$/,
     ],
     [
+      'has statistics, which become outdated',
+      (path) => run(path, 'ANALYZE'),
+      /^warn .* has statistics of ANALYZE, which can make lists slow$/,
+    ],
+    [
       'may be opened by others',
       (path) => chmodSync(path, 0o644),
       /^warn every user of this machine may open /,
