@@ -5,7 +5,7 @@ import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
-// More than the number of different statements.
+// More than the number of statements that clients commonly use.
 const maxCached = 256;
 
 /** The reads. Each of them sees all earlier commits, and releases its lock before it returns. */
