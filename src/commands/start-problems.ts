@@ -10,14 +10,19 @@ const dayMs = 24 * 60 * 60 * 1_000;
 
 /** Warns of certificates, a limit on open files and a SQLite with which the service works now, but may fail later. */
 export async function reportProblems(parsed: ParsedConfig, observe: Observe): Promise<void> {
-  // Files that cannot be read are reported where the service reads them.
-  const files: Partial<Files> = await readFiles(parsed).catch(() => ({}));
-  for (const { level, what, remedy } of [
-    ...(await examineCertificates(parsed, files)),
-    ...(await examineOpenFiles(parsed.config)),
-    ...(await examineSharedFile(parsed.config)),
-  ]) {
-    if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
+  try {
+    // Files that cannot be read are reported where the service reads them.
+    const files: Partial<Files> = await readFiles(parsed).catch(() => ({}));
+    for (const { level, what, remedy } of [
+      ...(await examineCertificates(parsed, files)),
+      ...(await examineOpenFiles(parsed.config)),
+      ...(await examineSharedFile(parsed.config)),
+    ]) {
+      if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
+    }
+  } catch (cause) {
+    // The service works without these warnings.
+    observe({ type: 'failure', where: 'process', cause });
   }
 }
 
@@ -29,8 +34,10 @@ export async function examineCertificates(
   const { X509Certificate } = await import('node:crypto');
   const blocks = String(tls.cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   return blocks.map((block) => {
-    const { subject, validFromDate, validToDate } = new X509Certificate(block);
-    const name = `${settings['tls-cert'].text}: the certificate of ${subject.replaceAll('\n', ', ')}`;
+    // A certificate may have no subject, only alternative names.
+    const { subject, subjectAltName = 'no name', validFromDate, validToDate } = new X509Certificate(block);
+    const owner = (subject || subjectAltName).replaceAll('\n', ', ');
+    const name = `${settings['tls-cert'].text}: the certificate of ${owner}`;
     const days = Math.floor((validToDate.getTime() - Date.now()) / dayMs);
     if (validFromDate.getTime() > Date.now()) {
       return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');

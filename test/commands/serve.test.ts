@@ -233,6 +233,29 @@ describe('a signal to the service', () => {
     });
   }
 
+  it('a certificate without a subject gets its warning by its alternative names', async (t) => {
+    const folder = await temporaryFolder(t);
+    const { cert, key } = createCertificate('', 5.5);
+    await writeFile(join(folder, 'cert.pem'), cert);
+    await writeFile(join(folder, 'key.pem'), key);
+    const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
+    const running = await startProcess(t, ['--database', 'memory:', ...tls]);
+    await printed(running, 'warning');
+    assert.match(JSON.stringify(running.lines), /of DNS:localhost, IP Address:127.0.0.1 is valid for 5 more/);
+    assert.equal(await running.end(), 0);
+  });
+
+  it('an examination that fails is a failure event, and does not end the service', async (t) => {
+    const cause = new Error('SQLite is broken');
+    t.mock.method(DatabaseSync.prototype, 'prepare', () => {
+      throw cause;
+    });
+    const found: unknown[] = [];
+    const settings = { WORKERS: '2', MAX_CONNECTIONS: '1' };
+    await reportProblems(parseConfig({}, settings), (event) => found.push(event));
+    assert.deepEqual(found, [{ type: 'failure', where: 'process', cause }]);
+  });
+
   for (const [workers, database, warnings] of [
     ['2', 'sqlite:users.db', 1],
     ['1', 'sqlite:users.db', 0],

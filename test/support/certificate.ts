@@ -6,10 +6,14 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A self-signed certificate for localhost and 127.0.0.1, valid from yesterday for `daysLeft` more days. */
+/**
+ * A self-signed certificate for localhost and 127.0.0.1, valid from yesterday for `daysLeft` more days. With an empty
+ * name it has no subject.
+ */
 export function createCertificate(commonName = 'localhost', daysLeft = 1): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const name = sequence(tagged(0x31, sequence(oid('550403'), utf8(commonName))));
+  const name =
+    commonName === '' ? sequence() : sequence(tagged(0x31, sequence(oid('550403'), utf8(commonName))));
   const day = 24 * 60 * 60 * 1_000;
   const alternatives = sequence(
     tagged(0x82, Buffer.from('localhost')),
@@ -27,7 +31,7 @@ export function createCertificate(commonName = 'localhost', daysLeft = 1): Certi
   );
   const signature = tagged(0x03, Buffer.concat([Buffer.from([0]), sign('sha256', body, privateKey)]));
   const der = sequence(body, ecdsaWithSha256, signature);
-  const lines = der.toString('base64').replace(/.{64}/g, '$&\n');
+  const lines = der.toString('base64').replace(/.{64}(?=.)/g, '$&\n');
   return {
     cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
