@@ -53,7 +53,7 @@ export interface CloseOptions {
 }
 
 // A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
-const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
+export const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 const closedEarly = 'the service was closed during its start';
 
 // Without one of them, Node.js would listen, and then fail every handshake.

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../config.ts';
+import { fittingConnections } from '../service.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -53,13 +54,13 @@ export async function examineOpenFiles(config: Config): Promise<Finding[]> {
   const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '');
   const [, limit] = /^Max open files +(\d+)/m.exec(limits) ?? [];
   if (limit === undefined) return [];
-  const needed = config['max-connections'] * (config['grpc-port'] === false ? 1 : 2);
+  // 0 is no limit.
+  const most = Math.min(config['max-connections'] || Infinity, fittingConnections);
+  const needed = most * (config['grpc-port'] === false ? 1 : 2);
   const what = `the process may open ${limit} files`;
   const remedy =
     'raise LimitNOFILE of systemd or ulimit -n: beyond it, connections are closed without an error';
-  return Number(limit) < needed
-    ? [warn(`${what}, but --max-connections needs ${needed}`, remedy)]
-    : [ok(what)];
+  return Number(limit) < needed ? [warn(`${what}, but its connections need ${needed}`, remedy)] : [ok(what)];
 }
 
 async function examineSharedFile({ database, workers }: Config): Promise<Finding[]> {

@@ -69,24 +69,35 @@ describe('users-service doctor', () => {
     );
   });
 
-  const isLinux = process.platform === 'linux';
-  it('warns of a limit on open files below the limit on connections, as the service does', {
-    skip: !isLinux && 'only Linux shows the limit in a file',
-  }, async (t) => {
-    const script = 'ulimit -n 300; exec "$0" "$@" --port 0 --database memory: --grpc-port off';
-    const limited = ['-c', script, process.execPath, main];
-    const run = (...args: string[]) => runTool('sh', [...limited, ...args]);
-    const problem = 'the process may open 300 files, but --max-connections needs 301; raise LimitNOFILE';
-    const { code, stdout } = await run('doctor', '--max-connections', '301');
-    assert.deepEqual([code, stdout.includes(`warn  ${problem}`)], [3, true], stdout);
-    assert.equal((await run('doctor', '--max-connections', '300')).code, 0);
-    const service = spawn('sh', [...limited, '--max-connections', '301']);
-    t.after(() => service.kill('SIGKILL'));
-    let log = '';
-    service.stdout.on('data', (chunk) => {
-      log += chunk;
-    });
-    await until(() => log.includes(problem), 'the service warns');
+  const onLinux = { skip: process.platform !== 'linux' && 'only Linux shows the limit in a file' };
+  it(
+    'warns of a limit on open files below the limit on connections, as the service does',
+    onLinux,
+    async (t) => {
+      const script = 'ulimit -n 300; exec "$0" "$@" --port 0 --database memory: --grpc-port off';
+      const limited = ['-c', script, process.execPath, main];
+      const run = (...args: string[]) => runTool('sh', [...limited, ...args]);
+      const problem = 'the process may open 300 files, but its connections need 301; raise LimitNOFILE';
+      const { code, stdout } = await run('doctor', '--max-connections', '301');
+      assert.deepEqual([code, stdout.includes(`warn  ${problem}`)], [3, true], stdout);
+      assert.equal((await run('doctor', '--max-connections', '300')).code, 0);
+      const unlimited = await run('doctor', '--max-connections', '0');
+      assert.match(unlimited.stdout, /^warn {2}.* open 300 files, but its connections need \d+; raise/m);
+      const service = spawn('sh', [...limited, '--max-connections', '301']);
+      t.after(() => service.kill('SIGKILL'));
+      let log = '';
+      service.stdout.on('data', (chunk) => {
+        log += chunk;
+      });
+      await until(() => log.includes(problem), 'the service warns');
+    },
+  );
+
+  it('counts only the connections that fit into the heap for the limit on open files', onLinux, async () => {
+    const script = 'ulimit -n 4000; exec "$0" --max-old-space-size=100 "$@"';
+    const args = ['doctor', '--port', '0', '--grpc-port', '0', '--database', 'memory:'];
+    const { code, stdout } = await runTool('sh', ['-c', script, process.execPath, main, ...args]);
+    assert.equal(code, 0, stdout);
   });
 
   it('exits with 2 for a wrong option, as the service does', async () => {

@@ -53,6 +53,11 @@ test('systemd and Kubernetes wait longer than the drain of the service may take'
   assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
 });
 
+test('the command that runs doctor has the limit on open files of the systemd unit', () => {
+  const [limit = 'none'] = /^LimitNOFILE=\d+$/m.exec(unit) ?? [];
+  assert.ok(read('README.md').includes(`--property=${limit} `));
+});
+
 test('systemd restarts the service after every end but that for an invalid option, without giving up', () => {
   const settings = [
     'StartLimitIntervalSec=0',
