@@ -52,10 +52,19 @@ export class DomainError extends Error {
   }
 }
 
-/** Whether operators need its cause: the client is not the reason. The deadline of a client is one without a cause. */
-export function isFailure({ kind, cause }: DomainError): boolean {
-  if (kind === 'deadline-exceeded') return cause !== undefined;
-  return ['internal', 'unavailable', 'overloaded'].includes(kind);
+/**
+ * Where it failed, if operators need the cause: `undefined` if the client is the reason. A deadline of a client is one
+ * without a cause.
+ */
+export function placeOf<Face extends string>(
+  error: DomainError,
+  face: Face,
+): Face | 'store' | 'overload' | undefined {
+  if (error.kind === 'internal') return face;
+  // An overloaded store still answers other requests.
+  if (error.kind === 'overloaded') return 'overload';
+  const isLate = error.kind === 'deadline-exceeded' && error.cause !== undefined;
+  return isLate || error.kind === 'unavailable' ? 'store' : undefined;
 }
 
 /** The message of any caught value. An error for several addresses has no message itself, only one for each address. */

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { type DomainError, type ErrorKind, isFailure } from '../domain/errors.ts';
+import { type DomainError, type ErrorKind, placeOf } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 
 /** The gRPC status of each kind of failure. A new kind does not compile without its status. */
@@ -27,12 +27,9 @@ export function toGrpcError(
   key: string | undefined,
   observe: Observe,
 ) {
-  const internal = error.kind === 'internal';
-  if (isFailure(error)) {
-    const where = internal || error.kind === 'overloaded' ? 'grpc' : 'store';
-    observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
-  }
+  const where = placeOf(error, 'grpc');
+  if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   // For half a character, grpc-js would throw, which would end the process.
-  const details = internal ? 'internal error' : error.message.toWellFormed();
+  const details = error.kind === 'internal' ? 'internal error' : error.message.toWellFormed();
   return { code: errorStatuses[error.kind], details };
 }

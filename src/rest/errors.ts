@@ -1,4 +1,4 @@
-import { DomainError, type ErrorKind, isFailure, retryAfterSeconds } from '../domain/errors.ts';
+import { DomainError, type ErrorKind, placeOf, retryAfterSeconds } from '../domain/errors.ts';
 import { type ErrorResponse, type Headers, HttpError } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -32,28 +32,23 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
 
 /** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toErrorResponse(caught: unknown, request: HttpRequest, observe: Observe): ErrorResponse {
+  const { id: requestId, keyName: key } = request;
   if (caught instanceof HttpError) {
     const { status, cause } = caught;
-    const { id: requestId, keyName: key } = request;
-    if (status >= 500 && cause !== undefined)
-      observe({ type: 'failure', where: 'http', requestId, key, cause });
+    const where = status === 503 ? 'overload' : 'http';
+    if (status >= 500 && cause !== undefined) observe({ type: 'failure', where, requestId, key, cause });
     return caught;
   }
   const error = DomainError.from(caught, request.isAborted);
-  const isInternal = error.kind === 'internal';
-  if (isFailure(error)) {
-    // An overloaded store still answers other requests.
-    const where = isInternal || error.kind === 'overloaded' ? 'http' : 'store';
-    const { id: requestId, keyName: key } = request;
-    observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
-  }
+  const where = placeOf(error, 'http');
+  if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
   const hasKey = request.method === 'POST' && request.header('idempotency-key') !== undefined;
   const isFinal = error.isFinal || (error.kind === 'conflict' && !hasKey);
   // Nothing throws it, so it is not an `HttpError`, which would capture another stack trace.
   return {
     status: errorStatuses[error.kind],
-    message: isInternal ? 'internal error' : error.message,
+    message: error.kind === 'internal' ? 'internal error' : error.message,
     headers: isFinal ? undefined : errorHeaders[error.kind],
   };
 }

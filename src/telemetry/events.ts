@@ -61,7 +61,8 @@ export interface RefusedEvent {
 /** A failure inside the service. Its cause is for operators and never reaches a client. */
 export interface FailureEvent {
   readonly type: 'failure';
-  readonly where: 'http' | 'grpc' | 'store' | 'process';
+  /** `overload`: too many requests, waiting writes or open files. The metrics do not count it as a failure. */
+  readonly where: 'http' | 'grpc' | 'store' | 'process' | 'overload';
   readonly requestId?: string;
   /** The name of the API key of the request. */
   readonly key?: string | undefined;

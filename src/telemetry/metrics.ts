@@ -19,7 +19,7 @@ const families = {
     'Rejected connections, calls and malformed requests, and slow clients that were cut.',
   ],
   users_service_store_failures_total: ['counter', 'Calls and clean-ups that the store could not do.'],
-  users_service_failures_total: ['counter', 'Failures inside the service.'],
+  users_service_failures_total: ['counter', 'Failures inside the service, without overloads.'],
   users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],
   users_service_standby_wait_seconds_total: ['counter', 'How long reads waited for a standby to catch up.'],
   users_service_standby_lag_bytes_total: [
@@ -64,7 +64,7 @@ export class Metrics {
     if (event.type === 'request') this.#addRequest(event);
     else if (event.type === 'refused') {
       this.#add('users_service_refused_total', `face="${event.face}",status="${event.status}"`);
-    } else if (event.type === 'failure') {
+    } else if (event.type === 'failure' && event.where !== 'overload') {
       this.#add(`users_service_${event.where === 'store' ? 'store_' : ''}failures_total`);
     }
   };

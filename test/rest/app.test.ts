@@ -186,8 +186,9 @@ test('requests beyond maxInFlight return 503 with Retry-After, except probes, me
   assert.equal((await send(base, 'GET /users')).status, 200);
   assert.deepEqual(
     events.flatMap((event) => (event.type === 'failure' ? [[event.where, event.cause]] : [])),
-    Array(3).fill(['http', 'maxInFlight requests are under way']),
+    Array(3).fill(['overload', 'maxInFlight requests are under way']),
   );
+  assert.match((await send(base, 'GET /metrics')).text, /^users_service_failures_total 0$/m);
 });
 
 const wrong: readonly [what: string, options: object | undefined, message: RegExp][] = [

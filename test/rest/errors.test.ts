@@ -36,7 +36,12 @@ for (const kind of errorKinds) {
     };
     const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
     const reported = ['internal', 'overloaded', 'unavailable', 'deadline-exceeded'].includes(kind);
-    const isOfStore = kind === 'unavailable' || kind === 'deadline-exceeded';
+    const place =
+      kind === 'overloaded'
+        ? 'overload'
+        : kind === 'unavailable' || kind === 'deadline-exceeded'
+          ? 'store'
+          : undefined;
     const message = kind === 'internal' ? 'internal error' : `message for ${kind}`;
 
     const headers = { 'x-request-id': 'over-http' };
@@ -55,8 +60,8 @@ for (const kind of errorKinds) {
       service.failures().map(({ where, requestId, cause }) => [where, requestId, String(cause)]),
       reported
         ? [
-            [isOfStore ? 'store' : 'http', 'over-http', 'Error: secret'],
-            [isOfStore ? 'store' : 'grpc', 'over-grpc', 'Error: secret'],
+            [place ?? 'http', 'over-http', 'Error: secret'],
+            [place ?? 'grpc', 'over-grpc', 'Error: secret'],
           ]
         : [],
     );
