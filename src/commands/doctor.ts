@@ -27,8 +27,8 @@ export const doctor: Command = {
   async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     const levels = new Set<Finding['level']>();
-    const examineProcess = async () => [examineNode(nodeVersion), ...(await examineOpenFiles(parsed.config))];
-    const examinations = [examineProcess, examineFiles, examineStore, examinePorts];
+    const examineProcess = () => [examineNode(nodeVersion)];
+    const examinations = [examineProcess, examineOpenFiles, examineFiles, examineStore, examinePorts];
     for (const examine of examinations) {
       for (const { level, what, remedy } of await examine(parsed)) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
@@ -55,7 +55,7 @@ async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
     const findings = paths.map((path) => ok(`${path} can be read`));
     if (files.tls === undefined) return findings;
     const key = settings['tls-key'].text;
-    return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
+    return [...findings, ...(await examineCertificates(parsed)), await examineKey(key)];
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return error.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));

@@ -26,7 +26,7 @@ import {
   readFiles,
 } from './settings.ts';
 import { reportStandbys } from './standbys.ts';
-import { reportProblems } from './start-problems.ts';
+import { examineCertificates, reportProblems } from './start-problems.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -76,7 +76,7 @@ export const serve: Command = {
       context.onSignal('SIGHUP', async () => {
         await started;
         await runner.reload();
-        if (worker === undefined) await reportProblems(parsed, log.observe);
+        if (worker === undefined) await reportProblems(parsed, log.observe, [examineCertificates]);
       });
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);

@@ -1,25 +1,25 @@
 import { readFile } from 'node:fs/promises';
-import type { Config } from '../config.ts';
 import { fittingConnections } from '../service.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { type Files, type ParsedConfig, readFiles } from './settings.ts';
 
-const fewDays = 14;
 const dayMs = 24 * 60 * 60 * 1_000;
+const fewDaysMs = 14 * dayMs;
+const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
 
-/** Warns of certificates, a limit on open files and a SQLite with which the service works now, but may fail later. */
-export async function reportProblems(parsed: ParsedConfig, observe: Observe): Promise<void> {
+/** Warns of what works now, but may fail later: certificates, a limit on open files, a version of SQLite. */
+export async function reportProblems(
+  parsed: ParsedConfig,
+  observe: Observe,
+  examinations: readonly ((parsed: ParsedConfig) => Promise<Finding[]>)[] = atStart,
+): Promise<void> {
   try {
-    // Files that cannot be read are reported where the service reads them.
-    const files: Partial<Files> = await readFiles(parsed).catch(() => ({}));
-    for (const { level, what, remedy } of [
-      ...(await examineCertificates(parsed, files)),
-      ...(await examineOpenFiles(parsed.config)),
-      ...(await examineSharedFile(parsed.config)),
-    ]) {
-      if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
+    for (const examine of examinations) {
+      for (const { level, what, remedy } of await examine(parsed)) {
+        if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
+      }
     }
   } catch (cause) {
     // The service works without these warnings.
@@ -27,10 +27,9 @@ export async function reportProblems(parsed: ParsedConfig, observe: Observe): Pr
   }
 }
 
-export async function examineCertificates(
-  { settings }: ParsedConfig,
-  { tls }: Partial<Files>,
-): Promise<Finding[]> {
+export async function examineCertificates(parsed: ParsedConfig): Promise<Finding[]> {
+  // Files that cannot be read are reported where the service reads them.
+  const { tls }: Partial<Files> = await readFiles(parsed).catch(() => ({}));
   if (tls === undefined) return [];
   const { X509Certificate } = await import('node:crypto');
   const blocks = String(tls.cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
@@ -38,19 +37,22 @@ export async function examineCertificates(
     // A certificate may have no subject, only alternative names.
     const { subject, subjectAltName = 'no name', validFromDate, validToDate } = new X509Certificate(block);
     const owner = (subject || subjectAltName).replaceAll('\n', ', ');
-    const name = `${settings['tls-cert'].text}: the certificate of ${owner}`;
-    const days = Math.floor((validToDate.getTime() - Date.now()) / dayMs);
+    const name = `${parsed.settings['tls-cert'].text}: the certificate of ${owner}`;
+    const leftMs = validToDate.getTime() - Date.now();
+    const days = Math.floor(leftMs / dayMs);
     if (validFromDate.getTime() > Date.now()) {
       return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');
     }
     if (days < 0) return fail(`${name} ended ${-days} days ago`, 'renew it, then send SIGHUP');
     const text = `${name} is valid for ${days} more days`;
-    return days < fewDays ? warn(text, 'renew it, then send SIGHUP') : ok(text);
+    // Certificates for a few days are usually renewed after two thirds of them.
+    const isSoon = leftMs < Math.min(fewDaysMs, (validToDate.getTime() - validFromDate.getTime()) / 3);
+    return isSoon ? warn(text, 'renew it, then send SIGHUP') : ok(text);
   });
 }
 
 /** Beyond the limit, Node.js closes new connections without an event. Only Linux has the file that shows the limit. */
-export async function examineOpenFiles(config: Config): Promise<Finding[]> {
+export async function examineOpenFiles({ config }: ParsedConfig): Promise<Finding[]> {
   const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '');
   const [, limit] = /^Max open files +(\d+)/m.exec(limits) ?? [];
   if (limit === undefined) return [];
@@ -63,7 +65,7 @@ export async function examineOpenFiles(config: Config): Promise<Finding[]> {
   return Number(limit) < needed ? [warn(`${what}, but its connections need ${needed}`, remedy)] : [ok(what)];
 }
 
-async function examineSharedFile({ database, workers }: Config): Promise<Finding[]> {
+async function examineSharedFile({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
   if (workers === 1 || schemeOf(database)?.lasting?.file === undefined) return [];
   const { examineVersion } = await import('../storage/sqlite/examine.ts');
   return [examineVersion()];

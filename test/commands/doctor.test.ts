@@ -130,18 +130,21 @@ describe('users-service doctor', () => {
   });
 
   describe('users-service doctor for certificates', () => {
-    const rows: [what: string, days: number, problem: RegExp | undefined][] = [
-      ['that is valid for a long time', 90.5, undefined],
+    const rows: [what: string, days: number, daysOld: number, problem: RegExp | undefined][] = [
+      ['that is valid for a long time', 90.5, 1, undefined],
+      ['that was just renewed for a week', 6.5, 0.5, undefined],
       [
         'that expires soon',
         5.5,
+        80,
         /^warn .*cert\.pem: the certificate of CN=x is valid for 5 more days; renew it/,
       ],
-      ['expired', -0.5, /^fail .*cert\.pem: the certificate of CN=x ended 1 days ago; renew it/],
+      ['expired', -0.5, 80, /^fail .*cert\.pem: the certificate of CN=x ended 1 days ago; renew it/],
     ];
-    for (const [what, days, problem] of rows) {
+    for (const [what, days, daysOld, problem] of rows) {
       it(`reports a certificate ${what}`, async (t) => {
-        const [{ cert, key }, { cert: other }] = [createCertificate('x', days), createCertificate('ca', 900)];
+        const { cert, key } = createCertificate('x', days, daysOld);
+        const { cert: other } = createCertificate('ca', 900);
         const folder = await temporary(t, { 'cert.pem': `${cert}${other}`, 'key.pem': key });
         const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
         const { lines, problems } = await doctor([...free, '--database', 'memory:', ...tls]);

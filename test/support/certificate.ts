@@ -7,10 +7,10 @@ export interface Certificate {
 }
 
 /**
- * A self-signed certificate for localhost and 127.0.0.1, valid from yesterday for `daysLeft` more days. With an empty
- * name it has no subject.
+ * A self-signed certificate for localhost and 127.0.0.1, valid since `daysOld` days for `daysLeft` more days. With an
+ * empty name it has no subject.
  */
-export function createCertificate(commonName = 'localhost', daysLeft = 1): Certificate {
+export function createCertificate(commonName = 'localhost', daysLeft = 1, daysOld = 1): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name =
     commonName === '' ? sequence() : sequence(tagged(0x31, sequence(oid('550403'), utf8(commonName))));
@@ -24,7 +24,7 @@ export function createCertificate(commonName = 'localhost', daysLeft = 1): Certi
     integer(Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     ecdsaWithSha256,
     name,
-    sequence(time(Date.now() - day), time(Date.now() + daysLeft * day)),
+    sequence(time(Date.now() - daysOld * day), time(Date.now() + daysLeft * day)),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
     tagged(0xa3, sequence(sequence(oid('551d11'), tagged(0x04, alternatives)))),
