@@ -68,5 +68,5 @@ export async function examineOpenFiles({ config }: ParsedConfig): Promise<Findin
 async function examineSharedFile({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
   if (workers === 1 || schemeOf(database)?.lasting?.file === undefined) return [];
   const { examineVersion } = await import('../storage/sqlite/examine.ts');
-  return [examineVersion()];
+  return [examineVersion(workers)];
 }

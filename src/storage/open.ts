@@ -63,7 +63,8 @@ export const storeSchemes: readonly StoreScheme[] = [
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     lasting: {
       file: sqlitePath,
-      examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url)),
+      examine: async (url, options) =>
+        (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
       scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
       backUp: async (...args) => (await import('./sqlite/backup.ts')).backupSqlite(...args),
     },

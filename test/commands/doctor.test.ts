@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createService } from '../../src/service.ts';
@@ -98,6 +99,19 @@ describe('users-service doctor', () => {
     const args = ['doctor', '--port', '0', '--grpc-port', '0', '--database', 'memory:'];
     const { code, stdout } = await runTool('sh', ['-c', script, process.execPath, main, ...args]);
     assert.equal(code, 0, stdout);
+  });
+
+  it('warns of an old SQLite only with several processes', async (t) => {
+    t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
+    const database = ['--database', `sqlite:${await temporary(t)}/users.db`];
+    const run = (workers: string) => runCommand(['doctor', ...free, ...database, '--workers', workers]);
+    assert.equal((await run('1')).code, 0);
+    const { code, stdout } = await run('2');
+    assert.equal(code, 3);
+    assert.match(
+      stdout,
+      /^warn {2}SQLite 3\.51\.2 may damage .*; use Node\.js 24\.15 or 26, or one process$/m,
+    );
   });
 
   it('exits with 2 for a wrong option, as the service does', async () => {

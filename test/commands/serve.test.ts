@@ -278,7 +278,7 @@ describe('a signal to the service', () => {
       const settings = { WORKERS: workers, DATABASE_URL: database, MAX_CONNECTIONS: '1' };
       await reportProblems(parseConfig({}, settings), (event) => found.push(event));
       const what = 'SQLite 3.51.2 may damage a file to which several processes write';
-      const message = `${what}; use Node.js 24.15 or newer, or one process`;
+      const message = `${what}; use Node.js 24.15 or 26, or one process`;
       assert.deepEqual(found, Array(warnings).fill({ type: 'warning', message }));
     });
   }

@@ -18,8 +18,8 @@ const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
-/** Examines a SQLite file without changing it. A service may be using the file. */
-export function examineSqlite(path: string): Finding[] {
+/** Examines a SQLite file without changing it, for a service of this many processes. A service may be using the file. */
+export function examineSqlite(path: string, processes = 1): Finding[] {
   let file: string;
   let folder: string;
   try {
@@ -30,7 +30,7 @@ export function examineSqlite(path: string): Finding[] {
   } catch (caught) {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
   }
-  const space = [...examineSpace(file, statfsSync(folder)), examineVersion()];
+  const space = [...examineSpace(file, statfsSync(folder)), examineVersion(processes)];
   try {
     checkLog(file);
   } catch (caught) {
@@ -131,14 +131,12 @@ function examineData(file: string): Finding[] {
 }
 
 /** `version` is the one of SQLite. Older versions lack the correction of https://sqlite.org/wal.html#walresetbug. */
-export function examineVersion(version = sqliteVersion()): Finding {
+export function examineVersion(processes: number, version = sqliteVersion()): Finding {
   const [minor = 0, patch = 0] = version.split('.').slice(1).map(Number);
-  return minor > 51 || (minor === 51 && patch >= 3) || (minor === 50 && patch >= 7)
-    ? ok(`SQLite ${version}`)
-    : warn(
-        `SQLite ${version} may damage a file to which several processes write`,
-        'use Node.js 24.15 or newer, or one process',
-      );
+  if (minor > 51 || (minor === 51 && patch >= 3) || (minor === 50 && patch >= 7))
+    return ok(`SQLite ${version}`);
+  const what = `SQLite ${version} may damage a file to which several processes write`;
+  return processes === 1 ? ok(what) : warn(what, 'use Node.js 24.15 or 26, or one process');
 }
 
 function sqliteVersion(): string {

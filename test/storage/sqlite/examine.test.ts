@@ -211,8 +211,9 @@ describe('the examination of a SQLite file', () => {
     ['3.51.3', 'ok'],
     ['3.53.0', 'ok'],
   ] as const) {
-    it(`reports SQLite ${version} as ${level}`, () => {
-      assert.equal(examineVersion(version).level, level);
+    it(`reports SQLite ${version} as ${level} for several processes, and as ok for one`, () => {
+      assert.equal(examineVersion(2, version).level, level);
+      assert.equal(examineVersion(1, version).level, 'ok');
     });
   }
 
