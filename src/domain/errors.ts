@@ -53,8 +53,8 @@ export class DomainError extends Error {
 }
 
 /**
- * Where it failed, if operators need the cause: `undefined` if the client is the reason. A deadline of a client is one
- * without a cause.
+ * Where it failed, if operators need the cause: `undefined` if the client is the reason. A deadline that the client of a
+ * gRPC call has set has no cause; a time limit of a store has one.
  */
 export function placeOf<Face extends string>(
   error: DomainError,
