@@ -12,7 +12,6 @@ import { findVersion, schemaVersion } from './schema.ts';
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
-const currentSchema = `the schema has version ${schemaVersion}`;
 const ownTables = 'make the user the owner of the tables';
 const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
@@ -64,15 +63,13 @@ async function examineHost(
     const { rows } = await client.query<State>(stateSql);
     const receivedAt = Date.now();
     const state = firstOf(rows);
-    const schema = await findVersion(client).then(
-      (version) => examineSchema(version, state),
-      (error) => {
-        if (sqlState(error) === '42501') return fail(messageOf(error), ownTables);
-        if (!messageOf(error).includes('newer release')) throw error;
-        return fail(messageOf(error), 'start the newer release');
-      },
-    );
-    const ids = schema.what === currentSchema ? await examineIds(client) : [];
+    const found = await findVersion(client).catch((error) => {
+      if (sqlState(error) === '42501') return fail(messageOf(error), ownTables);
+      if (!messageOf(error).includes('newer release')) throw error;
+      return fail(messageOf(error), 'start the newer release');
+    });
+    const schema = typeof found === 'number' ? examineSchema(found, state) : found;
+    const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client) : [];
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
     const findings = [
@@ -212,7 +209,7 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
 function examineSchema(version: number, { may_create, read_only, denied }: State): Finding {
   const text = `the schema has version ${version}`;
   if (denied.length > 0) return fail(`the user may not read and write ${denied.join(', ')}`, ownTables);
-  if (version === schemaVersion) return ok(currentSchema);
+  if (version === schemaVersion) return ok(text);
   if (!may_create && !read_only) {
     return fail(
       `${text}, and the user may not create tables`,
