@@ -17,6 +17,7 @@ import {
   packageVersion,
   UsageError,
 } from './command-line.ts';
+import { examineCertificates, reportProblems } from './examine.ts';
 import {
   type Files,
   optionsHelp,
@@ -26,7 +27,6 @@ import {
   readFiles,
 } from './settings.ts';
 import { reportStandbys } from './standbys.ts';
-import { examineCertificates, reportProblems } from './start-problems.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
