@@ -75,8 +75,10 @@ describe('with a certificate', { concurrency: true }, () => {
   it('a client that does not trust the certificate cannot connect', async (t) => {
     const { http, grpc } = await start(t);
     await assert.rejects(getOver(http, second), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
-    const { code } = await getUser(clientOver(t, grpc, second), 1, { deadline: Date.now() + 500 });
-    assert.notEqual(code, status.NOT_FOUND);
+    const client = clientOver(t, grpc, second);
+    const { code, details } = await getUser(client, 1, { deadline: Date.now() + 60_000 });
+    assert.equal(code, status.UNAVAILABLE);
+    assert.match(details, /self-signed certificate/);
   });
 
   it('connections that send nothing do not delay close', async (t) => {
