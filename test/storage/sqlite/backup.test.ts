@@ -17,6 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { addUsers, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { failNextSync } from '../../support/failing-sync.ts';
 import { runTool } from '../../support/tool.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -161,6 +162,24 @@ describe('a backup of a SQLite file', () => {
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: cannot back up \S+users\.db to \S+backup\.db: /);
     assert.deepEqual(readdirSync(folder), ['users.db']);
+  });
+
+  it('is rejected and leaves no file when the copy cannot be synced to disk', async (t) => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'users.db');
+    await (await openSqliteStore(path)).close();
+    failNextSync(t);
+    await assert.rejects(backupSqlite(path, join(folder, 'backup.db')), /the disk is broken$/);
+    assert.deepEqual(readdirSync(folder), ['users.db']);
+  });
+
+  it('does not overwrite a file that is created during the copy', async () => {
+    const folder = temporaryFolder();
+    const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
+    await (await openSqliteStore(source)).close();
+    const backup = backupSqlite(source, target, () => writeFileSync(target, 'precious'));
+    await assert.rejects(backup, /backup\.db: the target exists already$/);
+    assert.equal(readFileSync(target, 'utf8'), 'precious');
   });
 
   for (const suffix of ['-wal', '-journal']) {
