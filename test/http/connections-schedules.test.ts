@@ -165,6 +165,23 @@ it('a connection that was not read yet is not closed for a new one', () =>
     assert.deepEqual(connections.sockets, []);
   }));
 
+it('a search for an idle connection continues where the last one has ended', (t) => {
+  let now = 1_000;
+  t.mock.method(performance, 'now', () => now);
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const rejected: unknown[] = [];
+  const reject = (socket: unknown) => rejected.push(socket);
+  const options = { max: 150, maxIdleMs, checkingIntervalMs, warn: () => undefined, reject };
+  new Connections(server as unknown as Server, options);
+  const sockets = Array.from({ length: 152 }, () => new FakeSocket());
+  for (const [i, socket] of sockets.entries()) {
+    if (i === 150) now += minIdleMs;
+    server.emit('connection', socket);
+    if (i < 120) connectionOf(socket as unknown as Socket).running = request;
+  }
+  assert.deepEqual(rejected, [sockets[150]]);
+});
+
 testSchedules(
   'pipelined requests of a connection run one at a time, in order, and none after it has closed',
   async (scheduler) => {

@@ -6,6 +6,7 @@ import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { send } from '../../src/http/send.ts';
 
 /** Requests of a listener that allows one request in flight. */
 function allowOne() {
@@ -61,6 +62,19 @@ test('a request whose host has already responded holds no memory for the rest of
   await new Promise((resolve) => answered.response.once('close', resolve));
   answered.release();
   answered.hold(90_000);
+  assert.equal(memory.isShort, false);
+});
+
+test('a whole reply counts as used memory until its client has received it', async () => {
+  const { make, shared } = allowOne();
+  const memory = new MemoryBudget(() => undefined, 0, 60_000);
+  Object.assign(shared, { memory });
+  const request = make();
+  send(request, { status: 200, body: 'x'.repeat(60_000) });
+  assert.ok(memory.isShort);
+  request.response.destroy();
+  await new Promise((resolve) => request.response.once('close', resolve));
+  request.release();
   assert.equal(memory.isShort, false);
 });
 

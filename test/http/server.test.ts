@@ -5,6 +5,7 @@ import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { head, post, Wire } from '../kit/wire.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
 import { checkForm } from './wire/table.ts';
 
@@ -321,6 +322,14 @@ test('a client that sends many requests after 408 fills no memory', async (t) =>
   await new Promise((resolve) => wire.socket.once('close', resolve));
   // About as many as one read of the connection contains.
   assert.ok(parsed < 5_000, `${parsed} requests`);
+});
+
+test('a TLS handshake that does not end in time is closed', async (t) => {
+  const options = { tls: createCertificate('server'), timeouts: { headersTimeoutMs: 100 } };
+  const { port } = await startKit(t, {}, options);
+  // The start of a ClientHello.
+  const wire = (await Wire.open(t, port)).write('\x16\x03\x01\x02\x00');
+  assert.deepEqual(await wire.end(), []);
 });
 
 test('a head that arrives in small pieces is rejected at the timeout', async (t) => {

@@ -516,7 +516,6 @@ test('the cache of files stays within its memory limit', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'kept-'));
   t.after(() => rm(dir, { recursive: true }));
   for (const name of ['a', 'b']) await writeFile(join(dir, name), name.repeat(10));
-  await settled(join(dir, 'b'));
   const memory = { freeBytes: 15 };
   const handlers = listFiles(dir).map((file): [string, Handler] => [
     `GET ${file.pattern.template}`,
@@ -524,6 +523,12 @@ test('the cache of files stays within its memory limit', async (t) => {
   ]);
   const { port } = await startKit(t, Object.fromEntries(handlers));
   const wire = await Wire.open(t, port);
+  const { ctimeMs } = await stat(join(dir, 'b'));
+  const { mock } = t.mock.method(Date, 'now', () => ctimeMs + 50);
+  await wire.write(head('GET /b')).next();
+  assert.equal(memory.freeBytes, 15, 'a file that has just changed must not be kept');
+  mock.restore();
+  await settled(join(dir, 'b'));
   const ask = async () => {
     for (const name of ['a', 'b']) {
       assert.equal((await wire.write(head(`GET /${name}`)).next()).body, name.repeat(10));
