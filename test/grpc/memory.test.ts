@@ -5,10 +5,11 @@ import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { getHeapStatistics } from 'node:v8';
-import { status } from '@grpc/grpc-js';
+import { getChannelzHandlers, status } from '@grpc/grpc-js';
 import { limitStreams } from '../../src/grpc/streams.ts';
 import { startProcess } from '../kit/process.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
+import { startService } from '../support/service.ts';
 
 const patience = { timeout: 20_000 };
 const path = '/Users/GetUser';
@@ -53,6 +54,16 @@ test('on a small heap, the oldest of many calls that never end are closed with R
     assert.ok(open.length > 100, `${open.length} calls are open`);
     assert.ok(open[0] === calls.at(-open.length), 'newer calls were closed before older ones');
   }, patience);
+});
+
+test('a server keeps no records of channelz, which would grow with its calls', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  const { code } = await callWire(await connectWire(t, grpc), path, framed(Uint8Array.of(8, 1)));
+  assert.equal(code, status.NOT_FOUND);
+  const given = { request: { start_server_id: 0, max_results: 0 } };
+  const found: unknown[] = [];
+  getChannelzHandlers().GetServers(given as never, (_error, response) => found.push(response?.server));
+  assert.deepEqual(found, [[]]);
 });
 
 test('calls that have ended do not count as open if Node.js does not report their end, as in 24.2', async () => {
