@@ -89,6 +89,8 @@ test('the basePath without a trailing slash redirects to the page with one', asy
   for (const base of [alone, inHost, inExpress]) {
     const redirect = await fetch(`${base}/api?tab=posts`, { redirect: 'manual' });
     assert.deepEqual([redirect.status, redirect.headers.get('location')], [308, '/api/?tab=posts']);
+    // Otherwise, browsers may keep the redirect for ever (RFC 9110, 15.4.9).
+    assert.equal(redirect.headers.get('cache-control'), 'no-cache');
     assert.equal((await fetch(`${base}/api`, { method: 'HEAD', redirect: 'manual' })).status, 308);
     const page = await fetch(`${base}/api`);
     assert.deepEqual([page.url, page.status], [`${base}/api/`, 200]);

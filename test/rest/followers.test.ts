@@ -76,6 +76,19 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '4 user.deleted users/1');
     const { headers } = follower.response;
     assert.deepEqual([headers['cache-control'], headers['vary']], ['no-store, no-transform', 'accept']);
+    assert.equal(headers['x-accel-buffering'], 'no');
+  });
+
+  it('asks each client to wait for a random time of one to two seconds before it connects again', async (t) => {
+    const { http } = await startService(t);
+    for (const [random, retry] of [
+      [0, 1_000],
+      [0.9999, 1_999],
+    ] as const) {
+      const { mock } = t.mock.method(Math, 'random', () => random);
+      assert.equal(await (await Follower.open(t, http)).block(), `retry: ${retry}\nid: 0`);
+      mock.restore();
+    }
   });
 
   it('resumes directly after Last-Event-ID, which overrides the parameter after', async (t) => {

@@ -389,12 +389,12 @@ test('a streamed list starts a new chunk after the row that fills one, and reads
   assert.equal(list(rows.slice(0, 2)), '[{"id":1},{"id":2}]', 'a list of one chunk is not streamed');
 });
 
-test('the parsed queries of up to 256 lists are cached, but no cursors', () => {
+test('the parsed queries of up to 256 lists are cached for each base path, but no cursors', () => {
   const parsed: string[] = [];
   const parse = memoize(({ target }) => parsed.push(target.query));
-  const list = (query: string) => {
+  const list = (query: string, basePath = '') => {
     const before = parsed.length;
-    parse({ basePath: '', target: { path: '/users', query } } as HttpRequest);
+    parse({ basePath, target: { path: '/users', query } } as HttpRequest);
     return parsed.length === before ? 'cached' : 'parsed';
   };
   const pages = Array.from({ length: 256 }, (_, i) => `page=${i}`);
@@ -402,4 +402,5 @@ test('the parsed queries of up to 256 lists are cached, but no cursors', () => {
   assert.ok(pages.every((page) => list(page) === 'cached'));
   assert.deepEqual([list('cursor=a'), list('cursor=a')], ['parsed', 'parsed']);
   assert.deepEqual([list('page=256'), list('page=0')], ['parsed', 'parsed']);
+  assert.deepEqual([list('page=0'), list('page=0', '/api')], ['cached', 'parsed']);
 });
