@@ -6,6 +6,7 @@ import { Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
@@ -13,6 +14,7 @@ import { forkWorker, workerLink } from '../../src/workers/worker-link.ts';
 import { WorkerPool } from '../../src/workers/worker-pool.ts';
 import { runMain } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
+import { recordPauses } from '../support/pauses.ts';
 
 const series = 'users_service_failures_total';
 const patience = { timeout: 20_000 };
@@ -346,6 +348,28 @@ describe('a worker that stops', () => {
   }
 });
 
+describe('the time of a worker to stop', () => {
+  it('a worker is killed 5 s after the delay and the timeout of its drain', async (t) => {
+    const { mock } = t.mock.method(globalThis, 'setTimeout');
+    let isFirst = true;
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
+      worker.send = (message) => message === 'stop' && exit(0);
+      if (isFirst) setImmediate(() => worker.emit('message', ready));
+      // The pool then stops the first one.
+      else exit(3);
+      isFirst = false;
+      return worker;
+    });
+    const options = '--drain-delay-ms 8000 --drain-timeout-ms 100 --port 0 --grpc-port off'.split(' ');
+    const database = 'sqlite:never-created.db';
+    const { code, stderr } = await runCommand(['--workers', '2', '--database', database, ...options]);
+    assert.deepEqual([code, stderr], [3, '']);
+    assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === 13_100));
+  });
+});
+
 describe('a stop while a worker waits to be restarted', () => {
   it('a pool that stops during the pause before a restart leaves no timer', async (t) => {
     const countTimers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
@@ -361,6 +385,26 @@ describe('a stop while a worker waits to be restarted', () => {
     assert.equal(countTimers(), before + 1);
     await pool.stop();
     assert.equal(countTimers(), before);
+  });
+});
+
+describe('a worker that keeps exiting', () => {
+  it('a worker is restarted after pauses of up to 10 s, which begin again after 10 s of service', async (t) => {
+    let now = 1_000;
+    t.mock.method(performance, 'now', () => now);
+    const pauses = recordPauses(t);
+    const forks: FakeWorker[] = [];
+    t.mock.method(cluster, 'fork', () => forks[forks.push(fakeWorker()) - 1]);
+    const started = createPool(1).start();
+    forks[0]?.emit('message', ready);
+    await started;
+    for (const serviceMs of [...Array(8).fill(0), 10_000, 10_001]) {
+      now += serviceMs;
+      forks.at(-1)?.emit('exit', null, 'SIGKILL');
+      await nextTurn();
+      forks.at(-1)?.emit('message', ready);
+    }
+    assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 100]);
   });
 });
 
