@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import fs, { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -13,6 +14,7 @@ import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
+import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -203,6 +205,35 @@ describe('users-service changes', () => {
       assert.match(stderr, new RegExp(`answers ${status}: .*\n.*answers 410: `));
     };
     await Promise.all([429, 500].map(connect));
+  });
+
+  /** Starts a server that responds with these statuses, one after another, and at 200 with one event. */
+  const listenWith = (t: TestContext, ...statuses: number[]) =>
+    listen(t, (_, response) => {
+      const status = statuses.shift() ?? 410;
+      response.writeHead(status, { 'content-type': 'text/event-stream' });
+      response.end(status === 200 ? 'id: 1\ndata: {}\n\n' : '');
+    });
+
+  it('doubles its pauses up to 30 s while it cannot connect, and begins again after an event', async (t) => {
+    const pauses = recordPauses(t);
+    t.mock.method(Math, 'random', () => 0);
+    const url = await listenWith(t, 503, 503, 503, 503, 503, 503, 200, 503);
+    assert.equal((await runCommand(['changes', '--url', url])).code, 4);
+    // The shortest: half of each pause is random.
+    assert.deepEqual(pauses, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 500, 1_000]);
+  });
+
+  it('syncs the file of its position to disk', async (t) => {
+    recordPauses(t);
+    const { mock } = t.mock.method(fs, 'writeFile');
+    syncBuiltinESMExports();
+    const state = await temporaryFile(t);
+    await runCommand(['changes', '--url', await listenWith(t, 200), '--state', state]);
+    assert.deepEqual(
+      mock.calls.map(({ arguments: given }) => given),
+      [[`${state}.new`, '1\n', { flush: true }]],
+    );
   });
 
   it('exits with 1 at a response that a retry would not change', async (t) => {

@@ -24,6 +24,7 @@ import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
+import { failNextSync } from '../support/failing-sync.ts';
 import { fetch } from '../support/fetch.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
@@ -112,6 +113,17 @@ describe('export and import', () => {
     t.after(() => store.close());
     const { value } = await store.users.create({ name: 'next' });
     assert.equal(value.id, 7, 'the id of the deleted user must not be reused');
+  });
+
+  it('removes the file of an export that cannot be synced to disk', async (t) => {
+    const folder = await temporaryFolder(t);
+    const url = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(url);
+    failNextSync(t);
+    const { code, stderr } = await runCommand(['export', join(folder, 'all.ndjson'), '--database', url]);
+    assert.equal(code, 1);
+    assert.match(stderr, /the disk is broken$/m);
+    assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
   it('accept a file of an earlier release without versions of posts', async (t) => {
