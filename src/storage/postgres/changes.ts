@@ -202,20 +202,22 @@ export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('
 /**
  * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after
  * the settled one, $2, may belong to a write that still runs. Those up to $3 were removed before: while an old
- * transaction is open, their rows would be read again.
+ * transaction is open, their rows would be read again. A lower `gone` is that of another server or of a restored
+ * database.
  */
 const trimFeed = prepared(`
   WITH turn AS (
-    SELECT FROM change_feed FOR UPDATE SKIP LOCKED
+    SELECT LEAST(gone, $3::bigint) AS start FROM change_feed FOR UPDATE SKIP LOCKED
   ), step AS (
     SELECT max(position) AS position FROM (
-      SELECT position FROM changes, turn
-      WHERE position > $3::bigint
+      SELECT position FROM changes
+      WHERE position > (SELECT start FROM turn)
         AND position <= LEAST((SELECT max(position) FROM changes) - $1::bigint, $2::bigint)
       ORDER BY position LIMIT 2000
     ) AS oldest
   ), removed AS (
-    DELETE FROM changes USING step WHERE changes.position > $3::bigint AND changes.position <= step.position
+    DELETE FROM changes USING step
+    WHERE changes.position > (SELECT start FROM turn) AND changes.position <= step.position
   )
   UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL
   RETURNING step.position`);

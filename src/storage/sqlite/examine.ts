@@ -135,8 +135,9 @@ export function examineVersion(processes: number, version = sqliteVersion()): Fi
   const [minor = 0, patch = 0] = version.split('.').slice(1).map(Number);
   if (minor > 51 || (minor === 51 && patch >= 3) || (minor === 50 && patch >= 7))
     return ok(`SQLite ${version}`);
+  if (processes === 1) return ok(`SQLite ${version}, which is safe for one process`);
   const what = `SQLite ${version} may damage a file to which several processes write`;
-  return processes === 1 ? ok(what) : warn(what, 'use Node.js 24.15 or 26, or one process');
+  return warn(what, 'use Node.js 24.15 or 26, or one process');
 }
 
 function sqliteVersion(): string {

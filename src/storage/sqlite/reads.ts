@@ -97,8 +97,13 @@ function binder(parameters: SQLInputValue[]): Bind {
 function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
   const parameters: SQLInputValue[] = [];
   const bind = binder(parameters);
-  const ranges = rangesFrom(sort, start).map((range) => selectSql(list, range, bind));
-  parameters.push(limit + 1, 'offset' in start ? start.offset : 0);
-  const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} ${limitSql('?')} OFFSET ?`;
-  return { sql, parameters };
+  const offset = 'offset' in start ? start.offset : 0;
+  // SQLite keeps all skipped rows of a sort in memory, so only their ids are sorted.
+  const sorted = offset > 0 ? { ...list, columns: 'id' } : list;
+  const ranges = rangesFrom(sort, start).map((range) => selectSql(sorted, range, bind));
+  parameters.push(limit + 1, offset);
+  const order = `ORDER BY ${orderSql(sort)}`;
+  const page = `${ranges.join(' UNION ALL ')} ${order} ${limitSql('?')} OFFSET ?`;
+  const rowsOf = (ids: string) => `SELECT ${list.columns} FROM ${list.table} WHERE id IN (${ids}) ${order}`;
+  return { sql: offset > 0 ? rowsOf(page) : page, parameters };
 }

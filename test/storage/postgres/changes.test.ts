@@ -398,6 +398,25 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.ok(row !== undefined && row.entries > 10_000 && row.entries < 100_000, `${row?.entries} entries`);
   });
 
+  it('removes old changes again after a failover to a server that has not removed them', async (t) => {
+    const url = await postgres.createDatabase();
+    const { store } = await openAt(t, url, { changesKept: 1 });
+    const session = await openSession(t, url);
+    const isTrimmed = (below: number) => async () => {
+      await store.users.create({ name: 'Ada' });
+      const [row] = await session.query<{ oldest: number }>(
+        'SELECT min(position)::int AS oldest FROM changes',
+      );
+      return row !== undefined && row.oldest > below;
+    };
+    await until(isTrimmed(20), 'old changes are removed');
+    await session.query(`
+      UPDATE change_feed SET gone = 5;
+      INSERT INTO changes (position, type, user_id, record) OVERRIDING SYSTEM VALUE
+        SELECT i, 'user.updated', 1, '{}' FROM generate_series(6, 10) AS i`);
+    await until(isTrimmed(10), 'they are removed again');
+  });
+
   it('reports that old changes cannot be removed, and the write succeeds', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);

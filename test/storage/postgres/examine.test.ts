@@ -177,7 +177,7 @@ describe('the examination of a PostgreSQL database', () => {
     const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'].join(', ');
     for (const right of ['SELECT', 'UPDATE']) {
       assert.deepEqual(await problemsOf(url.href), [
-        `fail HOST: the user may not read and write ${sequences}`,
+        `warn HOST: the user may not read and write ${sequences}`,
       ]);
       await session.query(`GRANT ${right} ON ALL SEQUENCES IN SCHEMA public TO counter`);
     }

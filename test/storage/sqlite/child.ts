@@ -1,3 +1,4 @@
+import { parsePostQuery } from '../../../src/domain/post.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { writeAtRandom } from '../random-writes.ts';
 
@@ -8,6 +9,7 @@ export type ChildRole =
   | 'load'
   | 'leave-open'
   | 'delete-many'
+  | 'read-deep-page'
   | 'write-at-random';
 
 const [role, path = '', load = ''] = process.argv.slice(2);
@@ -37,6 +39,14 @@ switch (role) {
     const body = 'x'.repeat(2_000);
     await Promise.all(Array.from({ length: 1_000 }, () => store.posts(user.id).create({ title: 'T', body })));
     await store.users.delete(user.id);
+    await store.close();
+    break;
+  }
+  case 'read-deep-page': {
+    // Prints by how many bytes one page raises the memory of the process.
+    const before = process.memoryUsage.rss();
+    await store.posts(1).list(parsePostQuery(1, new URLSearchParams('sort=title,-id&limit=2&page=1500')));
+    console.log(process.resourceUsage().maxRSS * 1024 - before);
     await store.close();
     break;
   }

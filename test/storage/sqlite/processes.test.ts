@@ -160,6 +160,17 @@ it('the deletion of a user with many posts creates no temporary file, which fail
   assert.equal(statSync(folder, { bigint: true }).mtimeNs, changedAt);
 });
 
+it('a page after thousands of long posts needs no memory for their texts', async () => {
+  const path = join(temporaryFolder(), 'users.db');
+  const store = await openSqliteStore(path);
+  const { value: user } = await store.users.create({ name: 'Ada' });
+  const body = 'x'.repeat(10_000);
+  await Promise.all(Array.from({ length: 3_000 }, () => store.posts(user.id).create({ title: 'T', body })));
+  await store.close();
+  const bytes = Number(await outputOf(start('read-deep-page', path)));
+  assert.ok(bytes < 15_000_000, `${bytes} bytes`);
+});
+
 describe('a SQLite file that another process has locked', () => {
   function lock(path: string): DatabaseSync {
     const db = new DatabaseSync(path);
