@@ -93,17 +93,20 @@ function binder(parameters: SQLInputValue[]): Bind {
   };
 }
 
+// SQLite keeps all skipped rows of a sort in memory. After more rows than these, only ids are sorted.
+const deepOffset = 200;
+
 /** The statement for the rows of a page and one more. It merges several ranges, each in the order of its index. */
 function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
   const parameters: SQLInputValue[] = [];
   const bind = binder(parameters);
   const offset = 'offset' in start ? start.offset : 0;
-  // SQLite keeps all skipped rows of a sort in memory, so only their ids are sorted.
-  const sorted = offset > 0 ? { ...list, columns: 'id' } : list;
+  const isDeep = offset > deepOffset;
+  const sorted = isDeep ? { ...list, columns: 'id' } : list;
   const ranges = rangesFrom(sort, start).map((range) => selectSql(sorted, range, bind));
   parameters.push(limit + 1, offset);
   const order = `ORDER BY ${orderSql(sort)}`;
   const page = `${ranges.join(' UNION ALL ')} ${order} ${limitSql('?')} OFFSET ?`;
   const rowsOf = (ids: string) => `SELECT ${list.columns} FROM ${list.table} WHERE id IN (${ids}) ${order}`;
-  return { sql: offset > 0 ? rowsOf(page) : page, parameters };
+  return { sql: isDeep ? rowsOf(page) : page, parameters };
 }
