@@ -33,7 +33,7 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
     if (response.statusCode !== 200) failures.push(response.statusCode);
   };
   const overGrpc = (client: (typeof clients)[number]) => async () => {
-    const { code, details } = await getUser(client, 1, { deadline: Date.now() + 10_000 });
+    const { code, details } = await getUser(client, 1, { deadline: Date.now() + 60_000 });
     if (code !== status.OK) failures.push([code, details]);
   };
   const loops = [...Array.from({ length: 4 }, () => overHttp), ...clients.map(overGrpc)].map(repeat);
