@@ -64,12 +64,15 @@ describe('the standbys of --read-database', async () => {
     await once(silent, 'listening');
     const connected = once(silent, 'connection');
     const { port } = silent.address() as AddressInfo;
-    const running = await startProcess(t, ['--database', primary, '--read-database', urlOf(port)]);
+    // The standby has 5 s to respond. In this process, these seconds never end.
+    const source = `const set = setTimeout;
+      globalThis.setTimeout = (f, ms, ...args) => set(f, ms === 5_000 ? 2 ** 31 - 1 : ms, ...args);`;
+    const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
+    const running = await startProcess(t, ['--database', primary, '--read-database', urlOf(port)], {
+      NODE_OPTIONS: preload,
+    });
     await connected;
-    const startedAt = performance.now();
     assert.equal(await running.end(), 0);
-    // The standby would have 5 s to respond.
-    assert.ok(performance.now() - startedAt < 4_000);
     assert.deepEqual(
       running.lines.filter(({ event }) => event === 'warning'),
       [],
