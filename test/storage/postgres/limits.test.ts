@@ -6,7 +6,7 @@ import { userQuery } from '../../../src/conformance/fixture.ts';
 import type { ErrorKind } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { openTestPostgres } from '../../kit/postgres.ts';
+import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
@@ -30,9 +30,8 @@ describe('a pool whose connections are all in use', () => {
     const running = [store.posts(1).count({}), store.posts(1).count({})];
     await session.untilBlocked(2);
     const waiting = Array.from({ length: 3 }, () => timed(kindOf(store.users.get(1))));
-    const refused = await timed(kindOf(store.users.get(1)));
-    assert.equal(refused.result, 'overloaded');
-    assert.ok(refused.ms < 1_000, `refused after ${refused.ms} ms`);
+    const refused = kindOf(store.users.get(1));
+    assert.equal(await Promise.race([...waiting, refused]), 'overloaded', 'it must not wait');
     await store.ping();
     for (const { result, ms } of await Promise.all(waiting)) {
       assert.equal(result, 'unavailable');
@@ -135,14 +134,14 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   });
 
   it('fails as deadline-exceeded instead of cancelled when its deadline has passed', async (t) => {
-    const { store, url } = await open(t);
+    const { store, url } = await open(t, patient);
     const session = await openSession(t, url);
     await session.lock('users');
     const { result, ms } = await timed(
       kindOf(store.users.list(userQuery(), { signal: AbortSignal.timeout(50) })),
     );
     assert.equal(result, 'deadline-exceeded');
-    assert.ok(ms < 1_000, `left after ${ms} ms`);
+    assert.ok(ms < 20_000, `left after ${ms} ms`);
     await session.unlock();
   });
 });
