@@ -83,13 +83,17 @@ export class PostgresServer {
   }
 
   async start(): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
+    const isRestart = this.#port !== undefined;
+    const isStarted = async () => {
       this.#port ??= (await freePorts(1))[0];
       const log = await this.#launch();
-      if (log === undefined) return;
-      if (attempt === 5 || !portTaken.test(log)) throw new Error(`PostgreSQL did not start:\n${log}`);
-      this.#port = undefined;
-    }
+      if (log === undefined) return true;
+      if (!portTaken.test(log)) throw new Error(`PostgreSQL did not start:\n${log}`);
+      // Clients know the port of a server that restarts.
+      if (!isRestart) this.#port = undefined;
+      return false;
+    };
+    await until(isStarted, 'PostgreSQL starts on a free port', 20_000, 100);
   }
 
   /** `fast` ends sessions with 57P01 and shuts down cleanly. `immediate` simulates a crash. */
