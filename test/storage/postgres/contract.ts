@@ -1,18 +1,23 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import pg from 'pg';
-import { testRepository } from '../../../src/conformance/test-repository.ts';
-import { testTransfer } from '../../../src/conformance/test-transfer.ts';
+import type { RepositoryTraits } from '../../../src/conformance/fixture.ts';
 import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import { patient } from '../../kit/postgres.ts';
 
+/** Empty stores for the tests of the contract. */
+export interface ContractStores {
+  openEmpty(options?: PostgresStoreOptions): Promise<Store>;
+  readonly traits: RepositoryTraits;
+}
+
 /**
- * Declares the tests of the contract of a store. Each opens its stores in new schemas, or in emptied ones of closed
- * stores: creating the tables of a schema takes three times the processor time of opening a store in it.
+ * Makes stores in new schemas, or in emptied ones of closed stores: creating the tables of a schema takes three times
+ * the processor time of opening a store in it.
  */
-export function testContract(name: string, createSchema: () => Promise<string>): void {
+export function contractStores(createSchema: () => Promise<string>): ContractStores {
   const urls = new WeakMap<Repository, string>();
   /** The last store of each schema that is in use. */
   const users = new Map<string, Store>();
@@ -71,7 +76,7 @@ export function testContract(name: string, createSchema: () => Promise<string>):
     return openAt(url, options);
   }
 
-  testRepository(name, openEmpty, {
+  const traits: RepositoryTraits = {
     feed: true,
     reopen: (closed) => openAt(urlOf(closed)),
     // Keys expire by the clock of the database server, which all copies of the service share.
@@ -83,6 +88,6 @@ export function testContract(name: string, createSchema: () => Promise<string>):
       const [row] = await query(urlOf(repository), 'SELECT count(*) AS count FROM idempotency_keys');
       return Number(row?.['count']);
     },
-  });
-  testTransfer(name, openEmpty);
+  };
+  return { openEmpty, traits };
 }

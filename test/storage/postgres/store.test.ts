@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
+import { testRepository, testTransfer } from '../../../src/conformance/test-repository.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
@@ -12,7 +13,7 @@ import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { checkMigrated } from '../migrated.ts';
-import { testContract } from './contract.ts';
+import { contractStores } from './contract.ts';
 
 const run = promisify(execFile);
 const postgres = await openTestPostgres();
@@ -52,7 +53,9 @@ describe('HAProxy in front of PostgreSQL', { skip: noHaproxy }, () => {
     await store.ping();
   });
 });
-testContract('PostgreSQL', createSchema);
+const { openEmpty, traits } = contractStores(createSchema);
+testRepository('PostgreSQL', openEmpty, traits);
+testTransfer('PostgreSQL', openEmpty);
 
 /** The migrations from version 1 to a later one. */
 const versions: Readonly<Record<number, string>> = {
