@@ -406,6 +406,29 @@ describe('a worker that keeps exiting', () => {
     }
     assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 100]);
   });
+
+  it('a worker that cannot be restarted is reported each time, and tried again after a longer pause', async (t) => {
+    const pauses = recordPauses(t);
+    const forks: FakeWorker[] = [];
+    t.mock.method(cluster, 'fork', () => forks[forks.push(fakeWorker()) - 1]);
+    const causes: string[] = [];
+    const pool = createPool(1, 10_000, (event) => {
+      if (event.type === 'failure') causes.push(messageOf(event.cause));
+    });
+    const started = pool.start();
+    forks[0]?.emit('message', ready);
+    await started;
+    for (const code of [1, 2, 3]) {
+      forks.at(-1)?.emit('exit', code, null);
+      await nextTurn();
+    }
+    forks.at(-1)?.emit('message', ready);
+    await nextTurn();
+    assert.deepEqual(pauses, [100, 200, 400]);
+    assert.equal(forks.length, 4);
+    const early = 'a worker exited before it was ready';
+    assert.deepEqual(causes, ['a worker exited: code 1', `${early}: code 2`, `${early}: code 3`]);
+  });
 });
 
 describe('a stop message during the start of a worker', () => {

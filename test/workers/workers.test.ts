@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
@@ -83,25 +81,6 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     await untilWorkers(isBack, 'a new worker responds');
     const client = usersClient(t, running.grpc);
     assert.equal((await getUser(client, 1, { deadline: Date.now() + 60_000 })).code, status.NOT_FOUND);
-    assert.equal(await running.end(), 0);
-  });
-
-  it('workers are restarted after increasing pauses when they die repeatedly', async (t) => {
-    const pages = await mkdtemp(join(tmpdir(), 'pages-'));
-    await mkdir(pages, { recursive: true });
-    const running = await start(t, '--public', pages);
-    await rm(pages, { recursive: true });
-    const [victim = 0] = await workersOf(running);
-    process.kill(victim, 'SIGKILL');
-    // The pauses are 100, 200 and 400 ms plus the start. Constant pauses would allow more restarts.
-    await printed(running, 'failure', 4);
-    const times = running.lines
-      .filter(({ event }) => event === 'failure')
-      .map(({ time }) => Date.parse(String(time)));
-    const [, second = 0, third = 0, fourth = 0] = times;
-    assert.ok(third - second >= 200, `${third - second} ms`);
-    assert.ok(fourth - third >= 400, `${fourth - third} ms`);
-    assert.equal((await fetch(`${running.http}/health`)).status, 200, 'the other worker must serve');
     assert.equal(await running.end(), 0);
   });
 
