@@ -116,8 +116,10 @@ export class GrpcServer {
     socket.on('error', () => undefined);
     try {
       const app = await this.#load();
-      if (this.#closing) socket.destroy();
-      else if (!socket.destroyed) this.#read(app, socket);
+      if (socket.destroyed) return;
+      this.#read(app, socket);
+      // Its client receives GOAWAY and connects elsewhere. After a reset, grpc-go would fail all calls for a second.
+      if (this.#closing) app.drain();
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();

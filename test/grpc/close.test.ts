@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
@@ -120,14 +122,18 @@ test('gRPC calls on old and new connections succeed during the drain delay', asy
   await closing;
 });
 
-test('a connection that arrives while the gRPC server closes is closed too', async (t) => {
+test('the client of a connection that arrives just before close receives GOAWAY instead of a reset', async (t) => {
   const { grpc, service } = await startHeld(t);
-  // The first connection loads the gRPC API. This one arrives just before close.
-  const socket = connect(Number(grpc.split(':')[1]), '127.0.0.1');
-  socket.on('error', () => undefined).resume();
-  await once(socket, 'connect');
-  assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
-  if (!socket.closed) await once(socket, 'close');
+  const closed = Promise.withResolvers<void>();
+  const close = () => closed.resolve(service.close({ timeoutMs: 30_000 }));
+  // Node.js publishes it at the moment in which the server has accepted the connection.
+  subscribe('net.server.socket', close);
+  t.after(() => unsubscribe('net.server.socket', close));
+  const session = connectHttp2(`http://${grpc}`);
+  t.after(() => session.destroy());
+  const [code] = await once(session, 'goaway');
+  assert.equal(code, 0, 'NO_ERROR');
+  assert.ok((await timed(closed.promise)) < 20_000);
 });
 
 test('a service whose gRPC port is in use fails to start and closes its HTTP port', async (t) => {
