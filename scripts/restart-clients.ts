@@ -37,7 +37,7 @@ function fail(tally: Tally, what: string, count = 1): void {
 
 function overHttp(http: string, agent: Agent): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  const sent = request(`${http}/users/1`, { agent }, (response) => {
+  const sent = request(`${http}/users/1`, { agent, timeout: 10_000 }, (response) => {
     response.on('error', (error) => resolve(error.message));
     response.on('end', () =>
       resolve(response.statusCode === 200 ? undefined : `status ${response.statusCode}`),
@@ -45,6 +45,7 @@ function overHttp(http: string, agent: Agent): Promise<string | undefined> {
     response.resume();
   });
   sent.on('error', (error) => resolve(error.message));
+  sent.on('timeout', () => sent.destroy(new Error('no answer in 10 s')));
   sent.end();
   return promise;
 }
@@ -143,7 +144,9 @@ export const wrk = program(
 
 export const h2load = program(
   'h2load, 4 kept connections of HTTP/1.1',
-  ({ http }) => ['--h1', '-t1', '-c4', `-D${runSeconds}`, `${http}/users/1`],
+  // By number and not by time: before 1.64, a connection that h2load opens again at the end of its time never
+  // ends (nghttp2 issue 2250).
+  ({ http }) => ['--h1', '-t1', '-c4', '-n2000', `${http}/users/1`],
   (text, tally) => {
     tally.requests += numberIn(text, /requests: (\d+) total/);
     fail(tally, 'failed', numberIn(text, /(\d+) failed/));

@@ -91,7 +91,9 @@ async function underLoad(
   done.abort();
   console.log(`\n${title}: ${rounds} in ${seconds.toFixed(0)} s`);
   let failed = 0;
-  for (const tally of await Promise.all(tallies)) {
+  // One after another, so that a client that does not end is the one whose line is missing.
+  for (const pending of tallies) {
+    const tally = await pending;
     console.log(describe(tally));
     for (const count of tally.failures.values()) failed += count;
   }
