@@ -32,7 +32,7 @@ interface Running {
   readonly child: ChildProcess;
   readonly http: string;
   readonly grpc: string;
-  /** Resolves with the next line of this event. */
+  /** Resolves with the next line of this event, and rejects after a minute. */
   next(event: string): Promise<unknown>;
 }
 
@@ -48,7 +48,8 @@ async function start(args: readonly string[]): Promise<Running> {
     const event = JSON.parse(line);
     lines.emit(`event ${event.event}`, event);
   });
-  const next = async (event: string) => (await once(lines, `event ${event}`))[0];
+  const next = async (event: string) =>
+    (await once(lines, `event ${event}`, { signal: AbortSignal.timeout(60_000) }))[0];
   const { http, grpc } = await next('listening');
   return { child, http, grpc, next };
 }

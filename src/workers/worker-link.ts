@@ -19,15 +19,16 @@ const gatherTimeoutMs = 2_000;
 
 export function forkWorker(ports: Ports): Worker {
   const worker = cluster.fork({ [portsVariable]: JSON.stringify(ports) });
-  releaseOnExit(worker);
+  releaseConnections(worker);
   return worker;
 }
 
 /**
- * Closes the connections that a worker has not acknowledged when it dies, and emits its `disconnect`. Node.js does
- * neither: it keeps its own copy of each connection until the worker acknowledges it, so the client would wait forever.
+ * Closes the connections that a worker cannot accept: those it has not acknowledged when it dies, and each for which
+ * it has no file descriptor. Node.js closes neither: it keeps its own copy of a connection until the worker
+ * acknowledges it, so the client would wait forever. Emits the `disconnect` of a dead worker, which may be missing.
  */
-function releaseOnExit(worker: Worker): void {
+function releaseConnections(worker: Worker): void {
   const { process: child } = worker;
   const { send } = child;
   const passed = new Map<number, { close(): void }>();
@@ -38,7 +39,14 @@ function releaseOnExit(worker: Worker): void {
       return Reflect.apply(send, child, given);
     },
   });
-  child.on('internalMessage', ({ ack }: { ack: number }) => passed.delete(ack));
+  child.on('internalMessage', ({ cmd, ack }: { cmd?: string; ack: number }) => {
+    passed.delete(ack);
+    // No file descriptor for the oldest of them. As if the worker had accepted it, `node:cluster` closes its copy, and
+    // passes further ones.
+    const [oldest] = passed.keys();
+    if (cmd === 'NODE_HANDLE_NACK')
+      child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: oldest, accepted: true });
+  });
   worker.once('exit', async () => {
     // The last messages may arrive after the exit.
     while (child.connected) await setImmediate();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
@@ -9,7 +9,10 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
+import { hasTool, runTool } from '../support/tool.ts';
 import { create, start, untilWorkers, workersOf } from './pool.ts';
+
+const noPrlimit = { skip: hasTool('prlimit') ? false : 'no prlimit, which Linux has in util-linux' };
 
 describe('a pool of workers', { concurrency: 4 }, () => {
   it('workers serve the same ports over the same file, and log the addresses once', async (t) => {
@@ -83,6 +86,29 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     assert.equal((await getUser(client, 1, { deadline: Date.now() + 60_000 })).code, status.NOT_FOUND);
     assert.equal(await running.end(), 0);
   });
+
+  it(
+    'workers without a free file descriptor close connections, and later accept others',
+    noPrlimit,
+    async (t) => {
+      const running = await start(t);
+      const workers = await workersOf(running);
+      const limitFiles = async (count: number) => {
+        for (const pid of workers) {
+          const { code } = await runTool('prlimit', [`--pid=${pid}`, `--nofile=${count}:`]);
+          assert.equal(code, 0);
+        }
+      };
+      await limitFiles(1);
+      const { hostname, port } = new URL(running.http);
+      const refused = Array.from({ length: 6 }, () =>
+        connect(Number(port), hostname).on('error', () => undefined),
+      );
+      await Promise.all(refused.map((socket) => once(socket.resume(), 'close')));
+      await limitFiles(1_024);
+      for (let n = 0; n < 6; n += 1) assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    },
+  );
 
   it('workers exit when their primary is killed', async (t) => {
     const running = await start(t);
