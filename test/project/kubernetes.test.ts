@@ -42,6 +42,7 @@ const container: Shape = {
 const pod: Shape = {
   automountServiceAccountToken: 'any',
   enableServiceLinks: 'any',
+  shareProcessNamespace: 'any',
   terminationGracePeriodSeconds: 'any',
   securityContext: {
     runAsNonRoot: 'any',
@@ -114,6 +115,7 @@ interface Manifests {
         metadata: { labels: object };
         spec: {
           enableServiceLinks: boolean;
+          shareProcessNamespace: boolean;
           terminationGracePeriodSeconds: number;
           securityContext: { runAsNonRoot: boolean; runAsUser: number };
           containers: readonly [
@@ -192,6 +194,10 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
 
   it('set no variables for other services, such as GRPC_PORT for one called grpc', () => {
     assert.equal(byKind.Deployment.spec.template.spec.enableServiceLinks, false);
+  });
+
+  it('do not run the service as process 1, for which a SIGTERM during the start is lost', () => {
+    assert.equal(byKind.Deployment.spec.template.spec.shareProcessNamespace, true);
   });
 
   it('run as a user who is not root, with the secret that README.md creates', () => {
