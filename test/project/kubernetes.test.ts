@@ -192,6 +192,12 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     }
   });
 
+  it('give a migration an hour before the startup probe ends it', () => {
+    const { periodSeconds, failureThreshold } =
+      byKind.Deployment.spec.template.spec.containers[0].startupProbe;
+    assert.ok(periodSeconds * failureThreshold >= 3_600);
+  });
+
   it('set no variables for other services, such as GRPC_PORT for one called grpc', () => {
     assert.equal(byKind.Deployment.spec.template.spec.enableServiceLinks, false);
   });
