@@ -57,7 +57,7 @@ const pod: Shape = {
   containers: [container],
   volumes: [{ name: 'any', emptyDir: 'any' }],
 };
-/** A part of the API of Kubernetes 1.21 and newer, by kind. */
+/** A part of the API of Kubernetes 1.27 and newer, by kind. */
 const shapes: Readonly<Record<string, { apiVersion: string; spec: Shape }>> = {
   Service: {
     apiVersion: 'v1',
@@ -66,7 +66,10 @@ const shapes: Readonly<Record<string, { apiVersion: string; spec: Shape }>> = {
       ports: [{ name: 'any', port: 'any', targetPort: 'any', appProtocol: 'any' }],
     },
   },
-  PodDisruptionBudget: { apiVersion: 'policy/v1', spec: { minAvailable: 'any', selector } },
+  PodDisruptionBudget: {
+    apiVersion: 'policy/v1',
+    spec: { maxUnavailable: 'any', unhealthyPodEvictionPolicy: 'any', selector },
+  },
   Deployment: {
     apiVersion: 'apps/v1',
     spec: {
@@ -105,7 +108,9 @@ interface Manifests {
   readonly Service: {
     spec: { selector: object; ports: readonly { name: string; targetPort: string }[] };
   };
-  readonly PodDisruptionBudget: { spec: { minAvailable: number; selector: { matchLabels: object } } };
+  readonly PodDisruptionBudget: {
+    spec: { maxUnavailable: number; unhealthyPodEvictionPolicy: string; selector: { matchLabels: object } };
+  };
   readonly Deployment: {
     spec: {
       replicas: number;
@@ -170,12 +175,14 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
 
   it('keep copies running while others stop', () => {
     const { PodDisruptionBudget, Deployment } = byKind;
-    const { minAvailable } = PodDisruptionBudget.spec;
-    assert.ok(
-      minAvailable > 0 && minAvailable < Deployment.spec.replicas,
-      'draining a node must be possible',
-    );
+    assert.ok(PodDisruptionBudget.spec.maxUnavailable < Deployment.spec.replicas);
     assert.equal(Deployment.spec.strategy.rollingUpdate.maxUnavailable, 0);
+  });
+
+  it('let a node be drained also with a single copy, and while no copy is ready', () => {
+    const { maxUnavailable, unhealthyPodEvictionPolicy } = byKind.PodDisruptionBudget.spec;
+    assert.ok(maxUnavailable > 0);
+    assert.equal(unhealthyPodEvictionPolicy, 'AlwaysAllow');
   });
 
   it('remove a stopping copy from the load balancer before it stops serving, and give it time to drain', () => {
