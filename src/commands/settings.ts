@@ -205,7 +205,8 @@ async function readKeys(path: string, earlier: readonly string[]): Promise<strin
   // The group may read a file of root, because Kubernetes and systemd pass secrets this way.
   const others = uid === 0 ? 0o037 : 0o077;
   // Windows has no such modes.
-  if (platform() !== 'win32' && (mode & others) !== 0) throw new Error('others have access: chmod 600');
+  if (platform() !== 'win32' && (mode & others) !== 0)
+    throw new Error('others have access: chmod 600, or defaultMode: 0440 in Kubernetes');
   const lines = text.split('\n').map((line) => line.trim());
   const parsed = [...parseKeys(earlier)];
   return lines.filter((line, index) => {

@@ -89,9 +89,10 @@ for (const [text, problem] of [
   });
 }
 
+const accessible = /others have access: chmod 600, or defaultMode: 0440 in Kubernetes/;
 for (const [what, text, mode, problem] of [
-  ['that its group can read', 'key\n', 0o640, /others have access: chmod 600/],
-  ['that all others can read', 'key\n', 0o604, /others have access: chmod 600/],
+  ['that its group can read', 'key\n', 0o640, accessible],
+  ['that all others can read', 'key\n', 0o604, accessible],
   [
     'with a misspelt scope',
     'app:wirte=secret\n',
