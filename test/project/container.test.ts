@@ -90,6 +90,9 @@ test('the steps of the container file build a small image that runs without root
   const database = await stat(join(image.folder, 'data', 'users.db'));
   assert.equal(database.mode & 0o777, 0o600);
   if (isRoot) assert.deepEqual([database.uid, database.gid], [uid, gid]);
+  await rm(join(image.folder, 'data', 'users.db'));
+  assert.equal((await fetch(`http://127.0.0.1:${port}/health/ready`)).status, 503);
+  assert.equal(await check(), 0, 'healthy without its store too');
   service.kill('SIGTERM');
   assert.deepEqual(await exited, [0, null]);
   assert.equal(await check(), 1, 'the health check must fail after the stop');

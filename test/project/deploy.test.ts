@@ -82,7 +82,10 @@ test('the container file copies existing files, and its user is not root', () =>
   assert.ok(copied.includes('src') && copied.includes('package-lock.json'));
   for (const name of copied) assert.ok(existsSync(join(root, name)), name);
   assert.match(container, /^USER 1000:1000$/m);
-  assert.match(container, /^HEALTHCHECK/m);
+});
+
+test('the container file gives a migration an hour before its health check may fail', () => {
+  assert.match(container, /^HEALTHCHECK .*--start-period=1h /m);
 });
 
 test('systemd accepts the unit and rates its exposure at most 3', async (t) => {
