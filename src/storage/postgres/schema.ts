@@ -109,7 +109,12 @@ async function migrate(client: ClientBase, warn: Warn): Promise<void> {
   await client.query(
     `SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`,
   );
-  await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+  const tryLock = 'SELECT pg_try_advisory_xact_lock($1) AS locked';
+  const { rows } = await client.query<{ locked: boolean }>(tryLock, [migrationLock]);
+  if (!rows[0]?.locked) {
+    warn('waits for another process that migrates the schema');
+    await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+  }
   // Migrate the tables where they are: an earlier schema of the search path may have been created after them.
   await client.query(`SELECT set_config('search_path', quote_ident(nspname), true)
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('meta')`);

@@ -19,6 +19,22 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
   return { store, url };
 }
 
+it('a store that waits for another process to migrate the schema reports it, unlike the one that migrates', async (t) => {
+  const url = await postgres.createDatabase();
+  const session = await openSession(t, url);
+  await session.query('BEGIN; CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL)');
+  const warnings: string[][] = [[], []];
+  const opened = warnings.map((list) => openPostgresStore(url, { onWarning: (text) => list.push(text) }));
+  for (const store of opened) t.after(async () => (await store).close());
+  await session.untilBlocked(2);
+  await session.query('ROLLBACK');
+  await Promise.all(opened);
+  assert.deepEqual(warnings.map((list) => list.filter((text) => /migrates the schema/.test(text))).sort(), [
+    [],
+    ['waits for another process that migrates the schema'],
+  ]);
+});
+
 describe('two stores with one database', () => {
   async function openTwo(t: TestContext): Promise<[Store, Store, string]> {
     const { store, url } = await open(t);
