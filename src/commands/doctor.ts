@@ -5,10 +5,9 @@ import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
-import { examineCertificates, examineOpenFiles } from './examine.ts';
+import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
 import { openBriefly } from './serve.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
-import { examineStandbys } from './standbys.ts';
 
 const help = `usage: users-service doctor [options]
 

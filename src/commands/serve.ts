@@ -17,7 +17,7 @@ import {
   packageVersion,
   UsageError,
 } from './command-line.ts';
-import { examineCertificates, reportProblems } from './examine.ts';
+import { examineCertificates, reportProblems, reportStandbys } from './examine.ts';
 import {
   type Files,
   optionsHelp,
@@ -26,7 +26,6 @@ import {
   printConfig,
   readFiles,
 } from './settings.ts';
-import { reportStandbys } from './standbys.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
