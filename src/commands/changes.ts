@@ -108,7 +108,6 @@ async function print(stdout: Writable, text: string, signal: AbortSignal): Promi
   await Promise.race([write(stdout, text), stopped]);
 }
 
-/** The address of the changes that the flags select. */
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
@@ -194,7 +193,6 @@ async function checkResponse(response: Response): Promise<void> {
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
 }
 
-/** The message in the body of an error. */
 function reasonOf(body = ''): string | undefined {
   return /^\{"error":"(.*)"\}$/.exec(body)?.[1];
 }

@@ -79,7 +79,6 @@ export function removals(context: CommandContext): AsyncDisposableStack {
 }
 
 const packageFile = new URL('../../package.json', import.meta.url);
-/** The version of this package. */
 export const packageVersion: string = JSON.parse(readFileSync(packageFile, 'utf8')).version;
 
 export async function write(stream: Writable, text: string): Promise<void> {

@@ -8,7 +8,6 @@ import {
   UsageError,
 } from './command-line.ts';
 
-/** Every command by its name, loaded when it is called. */
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['serve', async () => (await import('./serve.ts')).serve],
   ['copy', async () => (await import('./transfer.ts')).copy],

@@ -64,7 +64,6 @@ export function countOf(summary: StoreSummary): number {
   return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
 
-/** Records that are imported together. */
 export interface Batch {
   readonly rows: Readonly<Record<RecordKind, Row[]>>;
   /** The same records as lines of NDJSON, in the order of their source. */

@@ -152,7 +152,6 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
   if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
 }
 
-/** Opens a port and closes it again. */
 export async function openBriefly(host: string, port: number): Promise<void> {
   await using server = createServer().listen({ host, port, exclusive: true });
   await once(server, 'listening');

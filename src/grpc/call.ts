@@ -112,7 +112,6 @@ function cancelError(call: { getDeadline(): Deadline }): DomainError {
     : new DomainError('cancelled', 'the request was cancelled');
 }
 
-/** Returns a function that reports the end of a call. */
 function reporter(observe: Observe, path: string, isKnownMethod = true, isStream = false) {
   const startedAt = performance.now();
   return (metadata: Metadata, code: status): void =>

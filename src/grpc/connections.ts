@@ -40,7 +40,6 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
     return group;
   };
   return {
-    /** Serves a connection, with a certificate if there is one. */
     accept(socket: Duplex, tls: SecureContextOptions | undefined): void {
       const ageMs = maxAgeMs * (1 - spread * Math.random());
       const number = Math.floor((performance.now() + ageMs) / groupMs);

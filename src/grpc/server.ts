@@ -42,7 +42,6 @@ export class GrpcServer {
     this.#maxConnections = maxConnections;
   }
 
-  /** Opens the port, and resolves to its number. */
   async listen(host: string, port: number, tls?: SecureContextOptions): Promise<number> {
     this.#tls = tls;
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
@@ -55,12 +54,10 @@ export class GrpcServer {
     return typeof address === 'object' && address !== null ? address.port : port;
   }
 
-  /** Sets the certificate for new connections. */
   setTls(tls: SecureContextOptions): void {
     this.#tls = tls;
   }
 
-  /** The number of open connections. */
   get connections(): number {
     return this.#sockets.size;
   }

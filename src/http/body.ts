@@ -10,7 +10,6 @@ export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Rejects a compressed body with 415. */
 export function checkEncoding({ headers }: IncomingMessage): void {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -18,7 +17,6 @@ export function checkEncoding({ headers }: IncomingMessage): void {
   }
 }
 
-/** Rejects a body that is too long with 413, before it is read. */
 export function checkLength({ headers }: IncomingMessage, maxBytes: number): void {
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
@@ -30,7 +28,6 @@ const bytesPerChunk = 256;
 // Reading pauses after this many bytes. Otherwise a turn of the event loop would read up to 2 MiB of each connection.
 const pauseEveryBytes = 64 * 1024;
 
-// A chunk up to this length is merged with its neighbours.
 const shortChunkBytes = 1024;
 
 /**
@@ -129,10 +126,7 @@ export function readBody(
   return promise;
 }
 
-/**
- * Discards the unread rest of a body, so that the connection can serve its next request. The memory of each chunk is
- * freed at once, because the garbage collector would need more time than all other work on the request.
- */
+/** Discards the unread rest of a body, so that the connection can serve its next request. */
 export function discardBody(message: IncomingMessage): void {
   if (isOnlyReader(message)) message.on('data', free);
 }

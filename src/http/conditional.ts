@@ -151,6 +151,5 @@ export function chooseEncoding<Coding extends string>(
   const identity = weights.get('identity') ?? 0;
   const weigh = (coding: Coding) => weights.get(coding) ?? weights.get('*') ?? 0;
   const taken = offered.filter((coding) => weigh(coding) > 0 && weigh(coding) >= identity);
-  // The sort is stable: equal weights stay in the server's order.
   return taken.sort((a, b) => weigh(b) - weigh(a))[0];
 }

@@ -19,7 +19,6 @@ const connections = new WeakMap<Duplex, Connection>();
 export interface RunningRequest {
   readonly id: string;
   readonly response: ServerResponse;
-  /** The headers that each of its responses has. */
   readonly commonHeaders: Headers;
   header(name: string): string | undefined;
 }
@@ -103,7 +102,6 @@ export class Connection {
     socket.on('resume', pause).on('close', endPause).pause();
   }
 
-  /** Starts the next waiting request after the previous one has its response. */
   startNext(): void {
     this.running = undefined;
     // A host may have set `Connection: close` itself. The socket has then ended.

@@ -18,7 +18,6 @@ export interface ConnectionsOptions {
   readonly max: number;
   /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
   readonly maxIdleMs: number;
-  /** Interval between checks for idle connections, in ms. */
   readonly checkingIntervalMs: number;
   readonly warn: (message: string) => void;
   /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */

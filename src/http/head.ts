@@ -90,7 +90,6 @@ export function parseQuery(query: string): Parameter[] {
   return [...new URLSearchParams(`?${query}`)];
 }
 
-/** Decodes percent-encoding in a part of the target. Fails with 400 if it is malformed. */
 export function decodePercent(text: string, part: 'path' | 'query'): string {
   if (!text.includes('%')) return text;
   try {

@@ -67,7 +67,6 @@ export class HttpListener {
     this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 
-  /** The number of running requests, without endless streams. */
   get inFlight(): number {
     return this.#shared.inFlight;
   }
@@ -79,7 +78,6 @@ export class HttpListener {
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
-    // A request after the one that closes the connection is not processed (RFC 9112, 9.6).
     if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
     if (connection.closing && response.socket === null) {
       // A host may pass an earlier request on late. It still gets its turn.

@@ -1,6 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
 
-/** The maximum size of V8's heap. */
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
@@ -26,7 +25,6 @@ export class MemoryBudget {
   readonly #maxBytes: number;
   /** In the order in which the owners began to use memory. */
   readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
-  /** Reports that something was cancelled for lack of memory. */
   readonly reportCancel: () => void;
   #usedBytes = 0;
 
@@ -40,7 +38,6 @@ export class MemoryBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /** Whether more than half of the budget is in use. */
   get isShort(): boolean {
     return this.#usedBytes > this.#maxBytes / 2;
   }

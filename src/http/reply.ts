@@ -45,16 +45,13 @@ export function isStream(body: Reply['body']): body is ByteStream {
   return typeof body === 'object' && 'chunks' in body;
 }
 
-/** What the response to a failed request says. */
 export interface ErrorResponse {
   readonly status: number;
   /** Written for the client. */
   readonly message: string;
-  /** Extra headers. Default: none. */
   readonly headers?: Headers | undefined;
 }
 
-/** An error response that can be thrown. */
 export class HttpError extends Error implements ErrorResponse {
   override readonly name = 'HttpError';
   readonly status: number;

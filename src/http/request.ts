@@ -41,7 +41,6 @@ export interface Shared {
   inFlight: number;
   /** How many of them count for `maxInFlight`. */
   counted: number;
-  /** Whether every reply asks its client to close the connection. */
   draining: boolean;
 }
 
@@ -83,7 +82,6 @@ export class HttpRequest {
   keyName: string | undefined;
   #isCounted = false;
   #holdsMemory = false;
-  /** Whether the reply is an endless stream. */
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
@@ -109,7 +107,6 @@ export class HttpRequest {
     return this.#target;
   }
 
-  /** Aborts when the client disconnects. */
   get signal(): AbortSignal {
     return this.connection.signal;
   }
@@ -129,7 +126,6 @@ export class HttpRequest {
     return typeof value === 'object' ? value.join(', ') : value;
   }
 
-  /** The decoded parameters of the query in order, with repetitions. */
   get parameters(): readonly Parameter[] {
     this.#parameters ??= parseQuery(this.target.query);
     return this.#parameters;
@@ -201,7 +197,6 @@ export class HttpRequest {
     this.#isCounted = false;
   }
 
-  /** The preferred length of the chunks of a reply, in bytes. */
   get chunkBytes(): number {
     return this.shared.memory.chunkBytes;
   }

@@ -1,7 +1,6 @@
 import { decodePercent } from './head.ts';
 import { HttpError, noSuchResource } from './reply.ts';
 
-/** One segment of a path: a text to match, or the name of a parameter. */
 export type Segment = { readonly literal: string } | { readonly parameter: string };
 
 export interface Pattern {

@@ -56,7 +56,6 @@ export class HttpServer {
   readonly #server: Server;
   readonly #connections: Connections;
 
-  /** Does not listen yet. */
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { requestTimeoutMs, keepAliveTimeoutMs, checkingIntervalMs = 5_000 } = timeouts;
     // Node rejects a timeout of the head that is longer than the timeout of the whole request.
@@ -118,7 +117,6 @@ export class HttpServer {
     return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
   }
 
-  /** The number of open connections. */
   get connections(): number {
     return this.#connections.count;
   }

@@ -22,7 +22,6 @@ interface Version {
   readonly content: Uint8Array | FileHandle;
   readonly validators: Validators;
   readonly headers: Headers;
-  /** The headers of a reply with content. */
   readonly contentHeaders: Headers;
 }
 

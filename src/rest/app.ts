@@ -60,7 +60,6 @@ export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'ren
   readonly host?: string;
   /** The IP address of that host. Default: `host`. */
   readonly address?: string;
-  /** Whether the service uses TLS. */
   readonly secure?: boolean;
 }
 
@@ -154,9 +153,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   });
   return {
     listener,
-    /** Absent when the store keeps no changes. */
     followers,
-    /** The number of served files of the public folder. */
     files: new Set(files.map((file) => file.plain.path)).size,
   };
 }

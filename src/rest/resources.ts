@@ -27,7 +27,6 @@ import {
   wantsCount,
 } from './paging.ts';
 
-/** The content types that PATCH accepts. */
 export const patchTypes = ['application/merge-patch+json', 'application/json'];
 
 /** The ids in the path of a record; `userId` is that of the user to whom a nested record belongs. */
@@ -182,12 +181,10 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
   ] as const;
 }
 
-/** The client of a write, for the feed of changes. */
 function originOf({ id, keyName }: HttpRequest): Origin {
   return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
 }
 
-/** A change as JSON of CloudEvents 1.0. */
 export function cloudEvent({ position, type, time, record, origin }: Change, basePath: string): string {
   const kind = kindOf(type);
   const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;

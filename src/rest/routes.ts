@@ -28,7 +28,6 @@ export interface RouteDependencies {
   readonly followers?: Followers | undefined;
   /** The reason why the service is not ready; `undefined` when it is ready. */
   readonly unreadyReason: () => string | undefined;
-  /** The metrics in Prometheus' text format. */
   readonly renderMetrics: () => string | Promise<string>;
 }
 

@@ -8,7 +8,6 @@ export type LogFormat = 'json' | 'pretty' | 'off';
 export interface LineSink {
   /** Calls `done` when the text has been written, or with the reason why it was not. */
   write(text: string, done: (error?: Error | null) => void): unknown;
-  /** The number of buffered bytes. */
   readonly writableLength: number;
 }
 
