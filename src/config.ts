@@ -51,10 +51,7 @@ const someMs: Range = [1, maxTimerMs];
 const million = 1_000_000;
 const megabyte = 1_048_576;
 
-/**
- * Every option by its flag. The flags, the environment, `--help`, `--print-config`, the documentation, and the
- * library's own defaults and checks come from here.
- */
+/** Every option by its flag. The command line, the documentation, and the checks of the library come from here. */
 // biome-ignore format: two lines for each option are easier to compare than seven.
 export const options = {
   host: { kind: 'HOST', default: '127.0.0.1', path: 'host',
@@ -107,8 +104,7 @@ export const options = {
     meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
   'request-timeout-ms': { kind: 'MS', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
     meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
-  // Longer than the idle time of common balancers (nginx and AWS: 60 s). A balancer must close first, or its next
-  // request meets a closing connection.
+  // Longer than the 60 s of nginx and AWS: a balancer must close first, or its next request meets a closing connection.
   'keep-alive-timeout-ms': { kind: 'MS', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
     meaning: 'How long a connection may wait for its next request, in ms; 0: no limit.' },
   'write-timeout-ms': { kind: 'MS', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
@@ -178,10 +174,7 @@ export function optionsOf(config: Config): CheckedOptions {
   return arrange({}, (flag) => config[flag]) as CheckedOptions;
 }
 
-/**
- * The options of a library call, with the default of each that is absent. Throws a `RangeError` or `TypeError` that
- * names the first wrong value.
- */
+/** The options of a library call, with defaults. Throws a `RangeError` or `TypeError` for the first wrong value. */
 export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
   return arrange(given, (_, row, value) => {
     const requirement = value === undefined ? undefined : unmetRequirement(row, value);

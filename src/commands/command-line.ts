@@ -47,10 +47,7 @@ const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
 // A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
 const sameSignalMs = 1_000;
 
-/**
- * Calls `stop` at the first signal to stop, with the exit code of a process that the signal has ended. A second signal
- * ends the process at once.
- */
+/** Calls `stop` at the first signal, with the exit code for it. A second signal ends the process at once. */
 export function onStop(
   { onSignal, exit }: CommandContext,
   stop: (exitCode: number) => unknown,

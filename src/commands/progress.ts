@@ -11,10 +11,7 @@ const redrawEveryMs = 100;
 const lineEveryMs = 5_000;
 const barWidth = 30;
 
-/**
- * Shows the progress of long work with its rate and the remaining time: as a bar on a terminal, else in lines.
- * Without a total, it shows only the count and the rate.
- */
+/** Shows the count, the rate and, with a total, the remaining time: as a bar on a terminal, else in lines. */
 export function createProgress(sink: ProgressSink, label: string, total?: number) {
   const { isTTY = false } = sink;
   const startedAt = performance.now();

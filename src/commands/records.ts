@@ -21,10 +21,7 @@ import type { Progress } from './progress.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type LastIds = Readonly<Record<RecordKind, number>>;
 
-/**
- * The maximum number of records in a batch. The rows of a batch share a commit, and the pages of the indexes that it
- * changes. So with larger batches, a database writes far fewer bytes.
- */
+/** The most records in a batch. Its rows share a commit and pages of indexes, so a database writes far fewer bytes. */
 const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : 2_500);
 
 /** A record as a line of NDJSON, with its fields in the order of its table. Equal records have equal lines. */
@@ -54,8 +51,7 @@ function lastIdField(kind: RecordKind): string {
   return `last${nameOf(kind).replace(/^./, (first) => first.toUpperCase())}Id`;
 }
 
-// The approximate length of a batch. Its number of rows is estimated from the previous batch, so a batch of long posts
-// after short ones can be ten times as long.
+// The approximate length of a batch: its rows are estimated from the previous batch, so it can be ten times as long.
 export const batchCharacters = 4_000_000;
 // The number of rows before the length of a record is known.
 const firstBatchRows = 100;

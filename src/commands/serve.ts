@@ -127,9 +127,8 @@ export const serve: Command = {
 
 /**
  * Makes V8 allocate all new objects in the young generation. The first gRPC calls all survive a collection, so V8 would
- * allocate the objects of later calls in the old generation. There they and what they point to stay until the next full
- * collection. This runs after the start, because the flag invalidates the code cache of Node.js. The modules that were
- * compiled before are saved first.
+ * allocate the objects of later calls in the old generation, where they stay until the next full collection. This runs
+ * after the start, and saves the compiled modules first, because the flag invalidates the code cache of Node.js.
  */
 function keepNewObjectsYoung(): void {
   flushCompileCache();

@@ -156,10 +156,7 @@ export function printConfig({ settings }: ParsedConfig): string {
 
 export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly string[] };
 
-/**
- * Reads the certificate, its key and the file of API keys, and checks that the public folder can be read.
- * A `UsageError` lists all problems.
- */
+/** Reads the certificate, its key and the API keys. Checks the public folder. A `UsageError` lists all problems. */
 export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
   const problems: string[] = [];
   const attempt = async <T>(

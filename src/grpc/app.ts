@@ -83,10 +83,7 @@ export async function createGrpcApp(options: GrpcOptions) {
     /** Serves a connection, from which nothing has been read. */
     accept: connections.accept,
     setServing: health.setServing,
-    /**
-     * Asks the client of every connection to close it after its calls have ended. May be called again for connections
-     * whose TLS handshake ended later.
-     */
+    /** Asks all clients to close their connections after their calls; call it again for later TLS handshakes. */
     drain() {
       health.endWatches();
       reflection.endStreams();

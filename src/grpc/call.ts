@@ -30,8 +30,7 @@ const pushbackName = 'grpc-retry-pushback-ms';
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its own deadline, which passes before ours: its call took time to arrive.
 const deadlineSlackMs = 100;
-// Encoded, these are at most 4,500 bytes. grpc-java accepts 8 KiB of headers, and grpc-js closes its connection at some
-// 100 KiB.
+// Encoded, at most 4,500 bytes. grpc-java accepts 8 KiB of headers, and grpc-js closes its connection at some 100 KiB.
 const maxDetails = 500;
 
 /**
@@ -130,10 +129,7 @@ function reporter(observe: Observe, path: string, isKnownMethod = true, isStream
     });
 }
 
-/**
- * Reports every call of a server exactly once, even if it ends before its handler runs. A request that is not gRPC
- * (415) does not count as a call.
- */
+/** Reports every call exactly once, even if it ends before its handler runs, but no request that is not gRPC (415). */
 export function reportCalls(observe: Observe): ServerInterceptor {
   return ({ path, requestStream, responseStream, responseSerialize }, call) => {
     const report = reporter(observe, path, responseSerialize !== serializeNothing, responseStream);

@@ -105,10 +105,7 @@ function isBinary(name: string): boolean {
   return name.endsWith('-bin');
 }
 
-/**
- * Whether a call has more values of binary metadata than Node.js allows headers. grpc-js splits each list of them, and
- * a value of one byte needs some 200 bytes of memory.
- */
+/** Whether a call has too many values of binary metadata. grpc-js splits them, and each needs some 200 bytes. */
 function hasLongLists(headers: IncomingHttpHeaders): boolean {
   let values = 0;
   for (const name in headers) {
@@ -120,8 +117,7 @@ function hasLongLists(headers: IncomingHttpHeaders): boolean {
 /**
  * Returns a replacement for `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes
  * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
- * keeps each chunk of an unfinished message, so a stream may have only some short chunks, those of finished messages
- * included.
+ * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
  */
 function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
   const { push } = Readable.prototype;

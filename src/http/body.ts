@@ -30,10 +30,7 @@ const pauseEveryBytes = 64 * 1024;
 
 const shortChunkBytes = 1024;
 
-/**
- * Merges the short chunks of a chunked body. The parser makes a Buffer of about 400 bytes for each. A read of 64 KiB with
- * chunks of one byte would take 4 MB.
- */
+/** Merges the short chunks of a chunked body, because the parser makes a Buffer of about 400 bytes for each. */
 export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
@@ -141,10 +138,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
-/**
- * The JSON of a body that a parser of the host has already read, such as `express.json()`, which stores its result
- * in `body`. `undefined` when the body is still unread, or absent.
- */
+/** The JSON of a body that the host has already read, such as by `express.json()`; `undefined` if unread or absent. */
 export function jsonReadByHost(message: IncomingMessage): Json | undefined {
   if (!message.readableEnded || !hasBody(message)) return undefined;
   const body: unknown = 'body' in message ? message.body : undefined;
@@ -182,8 +176,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Checks the text before it is parsed: creating many values takes long, and deep values overflow the stack of recursive
-// functions such as `JSON.stringify`.
+// Checks the text before it is parsed, because creating many values takes long.
 function checkShape(text: string): void {
   let depth = 0;
   let members = 0;

@@ -4,11 +4,9 @@ import type { HttpRequest } from './request.ts';
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
 // RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
-// Sticky: each match starts at the end of the previous one. Two spans of white space side by side would take a time
-// that grows with the square of their length.
+// Two spans of white space side by side would take a time that grows with the square of their length.
 const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(,|$)/y;
-// Far more than any client sends; empty members count too. A header of 15 KB could have thousands, which would take
-// longer than the request.
+// Far more than any client sends; empty members count too. Parsing thousands would take longer than the request.
 const maxMembers = 100;
 
 /** Parses If-Match or If-None-Match; `undefined` when it is malformed or too long. */
@@ -26,10 +24,7 @@ export function parseEntityTags(header: string): EntityTags | undefined {
   return strong.length + weak.length === 0 ? undefined : { strong, weak };
 }
 
-/**
- * Whether If-None-Match contains the tag of this representation (weak comparison). A malformed header is ignored:
- * the full response is always correct.
- */
+/** Whether If-None-Match contains the tag (weak comparison). A malformed header is ignored: a full reply is correct. */
 export function isNotModified(ifNoneMatch: string, tag: string): boolean {
   const tags = parseEntityTags(ifNoneMatch);
   return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
@@ -88,10 +83,7 @@ export interface ByteRange {
 
 const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
 
-/**
- * Parses a Range header (RFC 9110, 14.2) for a size in bytes. Several ranges, another unit or a malformed header
- * are ignored: the whole representation is then a correct response.
- */
+/** Parses a Range header (RFC 9110, 14.2). Ignores several ranges, another unit and a malformed header: all is sent. */
 export function parseRange(
   header: string | undefined,
   size: number,

@@ -23,10 +23,7 @@ export interface RunningRequest {
   header(name: string): string | undefined;
 }
 
-/**
- * The state of a connection, which handles one request at a time. Node parses all requests of a read at once.
- * Handling them together would need memory for all their responses.
- */
+/** The state of a connection. Its requests run one at a time, because all their responses would need much memory. */
 export class Connection {
   readonly #socket: Duplex;
   /** The response to the latest request. Removed when the response ends, unless the request body is still arriving. */

@@ -6,8 +6,7 @@ import { scheduler } from './scheduler.ts';
 
 // Each stays open until its client has had time to read the error response.
 const maxRejectingAtOnce = 100;
-// How long a connection must have waited for its client before it may be closed for a new one. Between two requests of
-// a busy client, the pause is shorter.
+// A connection that has waited this long for its client may be closed for a new one. Busy clients pause for less.
 const minIdleMs = 100;
 // At most this many are checked for a new connection, which replaces the one of them that has waited longest.
 const maxChecks = 100;
@@ -26,8 +25,7 @@ export interface ConnectionsOptions {
 
 /**
  * Limits the number of open connections of a server, and closes idle ones. A connection beyond the limit replaces an
- * idle one if a short search finds one. Otherwise it is rejected. So a client that opens many connections and sends
- * nothing does not keep others out.
+ * idle one if a short search finds one, and is rejected otherwise. So clients that send nothing keep no others out.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -41,12 +39,10 @@ export class Connections {
 
   constructor(server: Server, options: ConnectionsOptions) {
     this.#options = options;
-    // Replaces Node's `maxConnections`, which cannot send a response. Full workers with `maxConnections` would pass a
-    // connection around forever.
+    // Node's `maxConnections` cannot send a response, and full workers would pass a connection around forever.
     const nodeListeners = server.listeners('connection');
     server.removeAllListeners('connection');
-    // A connection waits for its turn before it is read. With TLS it does not, because waiting would not save the
-    // handshake, which costs most.
+    // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
     const takesTurns = !isSecure(server);
     const read = (socket: Socket): void => {
       connectionOf(socket);

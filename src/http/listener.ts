@@ -97,8 +97,7 @@ export class HttpListener {
       if (response.headersSent || response.destroyed) connection.startNext();
       else this.#start(connection, message, response, mayBeFirst);
     };
-    // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
-    // invalid requests.
+    // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
     const isAlone = connection.running === undefined;
     if (!isDropped && (isAlone || response.socket !== null)) start(isAlone);
     else connection.wait(response, this.#shared.memory, () => start(false));

@@ -5,10 +5,7 @@ import { createRequire } from 'node:module';
 // Built-in modules resolve from any path. A bundler may remove `import.meta.url`.
 const require = createRequire('/');
 
-/**
- * `node:http` by `require`. An import reads all exports of a module, and the export `WebSocket` loads a whole HTTP
- * client, which makes a start a quarter longer.
- */
+/** By `require`: an import reads all exports, of which `WebSocket` makes a start a quarter longer. */
 export const http: typeof import('node:http') = require('node:http');
 
 /** `node:https`, loaded only with a certificate, because it takes a tenth of a start. */

@@ -15,10 +15,7 @@ const lingerMs = 1_000;
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
 
-/**
- * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
- * accepts `application/problem+json`.
- */
+/** `{"error": message}`, or the same message as RFC 9457 for a client that accepts `application/problem+json`. */
 export function errorReply(error: ErrorResponse, request?: Pick<RunningRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);

@@ -138,10 +138,7 @@ export class HttpRequest {
     return value;
   }
 
-  /**
-   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. The maximum length is `maxBytes` or the
-   * option `maxBodyBytes`, whichever is smaller.
-   */
+  /** The body as JSON. Fails with 400, 413, 415 or 503. `maxBytes` and the option `maxBodyBytes` limit its length. */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);
@@ -212,10 +209,7 @@ export class HttpRequest {
     this.shared.memory.hold(this, bytes, cancel);
   }
 
-  /**
-   * While a request waits, Node already reads the start of its body. This counts that memory. If too much waits, the
-   * body is discarded and `onCancel` is called.
-   */
+  /** Counts the body that Node reads while the request waits. If too much waits, discards it and calls `onCancel`. */
   holdUnread(onCancel: () => void): void {
     const { headers, readableEnded } = this.raw;
     const isChunked = headers['transfer-encoding'] !== undefined;

@@ -136,16 +136,12 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   return linger;
 }
 
-/**
- * Whether the rest of a request body must be read before the connection is closed. If the connection stays open, Node
- * itself reads a short rest of known length.
- */
+/** Whether the rest of a body must be read before the connection closes. If it stays open, Node reads a short rest. */
 function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
   if (message.complete) return false;
   if (message.headers['transfer-encoding'] !== undefined) return true;
   const length = Number(message.headers['content-length'] ?? 0);
-  // A client that sent Expect and received no 100 Continue may send its body or not, so the start of the next
-  // request is uncertain.
+  // A client that sent Expect may or may not send its body without 100 Continue: the next request is uncertain.
   return length > (staysOpen ? shortBodyBytes : 0) || (length > 0 && message.headers.expect !== undefined);
 }
 

@@ -27,8 +27,7 @@ export type Coding = (typeof codings)[number];
 
 /**
  * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the folder.
- * Leaves out folders inside it that this user cannot read. A request can only select one of these files, so no spelling
- * of a path leads out of the folder.
+ * Leaves out folders that this user cannot read. Requests can only select these files, so no path leads out of it.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync(publicFolder);
@@ -42,8 +41,7 @@ export function listFiles(publicFolder: string): StaticFile[] {
   });
 }
 
-// `above` are the real paths of the folders around a path, the last one its own. A link back to one of them would
-// never end.
+// `above` are the real paths of the folders around a path and its own. A link back to one of them would never end.
 function walk(root: string, path: string, above: readonly string[]): KnownFile[] {
   return readdirSync(path, { withFileTypes: true }).flatMap((entry): KnownFile[] => {
     if (entry.name.startsWith('.')) return [];

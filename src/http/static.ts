@@ -25,8 +25,7 @@ interface Version {
   readonly contentHeaders: Headers;
 }
 
-// The file may have been replaced by a link out of the folder, or by a FIFO without a writer. Without these flags,
-// opening such a FIFO would never return.
+// The file may have been replaced by a link out of the folder, or by a FIFO, which would never open without a writer.
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];
@@ -37,9 +36,8 @@ const smallFileBytes = 64 * 1024;
 const settledMs = 100;
 
 /**
- * Creates the handler of a file, with conditional requests, one range, and compression if the client accepts it.
- * `extra` are further headers. A small file is kept in memory; each request checks that the file is unchanged. All
- * files of a folder share `memory`.
+ * Creates the handler of a file, with conditional requests, one range, and compression. `extra` are further headers.
+ * Keeps a small file, and checks at each request that it is unchanged. All files of a folder share `memory`.
  */
 export function fileHandler(file: StaticFile, extra: Headers, memory: { freeBytes: number }): Handler {
   const encodings = codings.filter((coding) => file.compressed[coding] !== undefined);
@@ -164,9 +162,8 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
   return opened === path || opened === `${path} (deleted)`;
 }
 
-// A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. A long file
-// is not in memory: its tag is its size and the time of its last change on this disk, in microseconds, which no build
-// can set.
+// A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. The tag of a
+// long file, which is not in memory, has the time of its last change on this disk, which no build can set.
 function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
   const version =
     content instanceof Uint8Array

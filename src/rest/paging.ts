@@ -92,10 +92,7 @@ export function listHeaders(links: readonly string[], total: number | undefined)
   };
 }
 
-/**
- * Formats as many of the first items as fit into `maxLength` characters, but at least one. `last` is the last of these
- * items, and absent if all items fit.
- */
+/** Formats the first items that fit into `maxLength` characters, at least one; `last` is their last, unless all fit. */
 export function fitting<Item>(
   items: readonly Item[],
   format: (item: Item) => string,
@@ -113,8 +110,7 @@ export function fitting<Item>(
   return { texts };
 }
 
-// How many rows a stream of all rows fetches at a time; fewer if they are long. More rows would need more memory, but
-// hardly less time.
+// The most rows that a stream of all rows fetches at a time. More would need more memory, but hardly less time.
 export const maxStreamedRows = 100;
 
 /**
