@@ -40,7 +40,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
-  /** The counters of workers that have exited, and the failures that the pool has reported. */
+  /** The counters of exited workers and the failures of the pool. So no sum falls when a worker is replaced. */
   #exited: MetricsSnapshot = {};
   /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
   #ports: Ports;
