@@ -79,8 +79,7 @@ export function invalid(culprit: string, problem: string): DomainError {
 }
 
 export function preconditionFailed(record: string, id: number): DomainError {
-  const message = `${record} ${id} has changed: its version is not the expected one`;
-  return new DomainError('precondition-failed', message);
+  return new DomainError('precondition-failed', `${record} ${id} does not have the expected version`);
 }
 
 export function keyReused(): DomainError {
