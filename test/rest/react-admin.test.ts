@@ -61,6 +61,10 @@ const calls: readonly (readonly [method: string, resource: string, params: Param
     { id: 1, data: { ...ada, role: null }, previousData: ada },
     { data: { id: 1, name: 'Ada' } },
   ],
+  ['updateMany', 'users', { ids: [2, 3], data: { role: 'dev' } }, { data: [2, 3] }],
+  ['getOne', 'users', { id: 3 }, { data: { id: 3, name: 'Bob', role: 'dev' } }],
+  ['updateMany', 'users', { ids: [2, 3], data: { role: null } }, { data: [2, 3] }],
+  ['getOne', 'users', { id: 3 }, { data: { id: 3, name: 'Bob' } }],
   ['create', 'posts', { data: { userId: 1, title: 'Notes' } }, { data: notes }],
   [
     'create',
@@ -87,6 +91,14 @@ const calls: readonly (readonly [method: string, resource: string, params: Param
     { id: 1, data: { ...notes, body: 'y' }, previousData: notes },
     { data: { ...notes, body: 'y' } },
   ],
+  ['updateMany', 'posts', { ids: [2], meta: { userId: 1 }, data: { body: 'z' } }, { data: [2] }],
+  [
+    'getOne',
+    'posts',
+    { id: 2, meta: { userId: 1 } },
+    { data: { ...notes, id: 2, title: 'Letters', body: 'z' } },
+  ],
+  ['deleteMany', 'posts', { ids: [2], meta: { userId: 1 } }, { data: [2] }],
   ['delete', 'posts', { id: 1, previousData: notes }, { data: notes }],
   ['delete', 'users', { id: 2, previousData: adam }, { data: adam }],
   [
@@ -101,6 +113,8 @@ const calls: readonly (readonly [method: string, resource: string, params: Param
       total: 2,
     },
   ],
+  ['deleteMany', 'users', { ids: [1, 3] }, { data: [1, 3] }],
+  ['getList', 'users', { filter: {}, ...page(10, 'id', 'ASC') }, { data: [], total: 0 }],
 ];
 
 test("the README's data provider for react-admin implements all its methods", async (t) => {
