@@ -101,7 +101,10 @@ function parseSort<Field extends string>(
     const descending = part.startsWith('-');
     const name = descending ? part.slice(1) : part;
     const field = names.find((known) => known === name);
-    if (field === undefined) throw invalid('sort', `must be a comma list of ${names.join(', ')}`);
+    if (field === undefined) {
+      const list = names.join(', ');
+      throw invalid('sort', `must be a comma list of ${list}; - before a field sorts it in descending order`);
+    }
     if (keys.some((key) => key.field === field)) throw invalid('sort', `names ${field} twice`);
     keys.push({ field, descending });
   }

@@ -79,6 +79,7 @@ for (const [target, ids] of lists) {
 
 const number = 'must be a whole number from 1';
 const beyond = 'page starts beyond 100000 rows: follow the "next" link and its cursor instead';
+const sortRule = 'sort must be a comma list of FIELDS; - before a field sorts it in descending order';
 const refusals: readonly [query: string, message: string][] = [
   ['page=0', `page ${number}`],
   ['page=-1', `page ${number}`],
@@ -98,14 +99,16 @@ const refusals: readonly [query: string, message: string][] = [
   ['limit=', `limit ${number}`],
   ['limit=101', 'limit must be at most 100'],
   ['limit=+5', `limit ${number}`],
-  ['sort=', 'sort must be a comma list of FIELDS'],
-  ['sort=-', 'sort must be a comma list of FIELDS'],
-  ['sort=--id', 'sort must be a comma list of FIELDS'],
-  ['sort=%2Bid', 'sort must be a comma list of FIELDS'],
-  ['sort=age', 'sort must be a comma list of FIELDS'],
-  ['sort=Id', 'sort must be a comma list of FIELDS'],
-  ['sort=id,', 'sort must be a comma list of FIELDS'],
-  ['sort=__proto__', 'sort must be a comma list of FIELDS'],
+  ['sort=', sortRule],
+  ['sort=-', sortRule],
+  ['sort=--id', sortRule],
+  ['sort=%2Bid', sortRule],
+  ['sort=+id', sortRule],
+  ['sort=id%20desc', sortRule],
+  ['sort=age', sortRule],
+  ['sort=Id', sortRule],
+  ['sort=id,', sortRule],
+  ['sort=__proto__', sortRule],
   ['sort=id,-id', 'sort names id twice'],
   ['page=1&page=2', 'page must be given once'],
   ['limit=1&limit=1', 'limit must be given once'],
