@@ -109,15 +109,6 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
   }
 }
 
-/** Opens a connection for reads, after creating or migrating the file. */
-export function openMigrated(
-  path: string,
-  busyTimeoutMs: number,
-  warn?: (message: string) => void,
-): Promise<DatabaseSync> {
-  return openShared(path, busyTimeoutMs, (db) => migrate(db, warn));
-}
-
 /** Opens and prepares a connection to a file that other processes may use. */
 export async function openShared(
   path: string,
@@ -169,7 +160,8 @@ function freeKibibytes(folder: string): number | string {
   }
 }
 
-function migrate(db: DatabaseSync, warn?: (message: string) => void): void {
+/** Creates or migrates the tables. Afterwards the connection only reads. */
+export function migrate(db: DatabaseSync, warn?: (message: string) => void): void {
   // Check before the first write, so that a rejected file does not change.
   const isCurrent = findVersion(db) === schemaVersion;
   db.exec('PRAGMA journal_mode = WAL');

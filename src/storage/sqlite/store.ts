@@ -17,7 +17,7 @@ import {
   realPath,
 } from './file.ts';
 import { sqliteReads } from './reads.ts';
-import { openMigrated } from './schema.ts';
+import { migrate, openShared } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
@@ -54,7 +54,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     await makeFolder(dirname(file));
     const isNew = makeFile(file);
     checkWritable(file);
-    const db = await openMigrated(file, settings.busyTimeoutMs, options.onWarning);
+    const db = await openShared(file, settings.busyTimeoutMs, (opened) => migrate(opened, options.onWarning));
     try {
       if (isNew) options.onCreated?.(givenPath);
       return sqliteStore(openFiles(file, givenPath), db, settings);
