@@ -136,13 +136,11 @@ export function createStore(backend: StoreBackend): Store {
     const records = backend.operations[kind];
     const owner = userId === undefined ? {} : { userId };
     const keyOf = (id: number): Key => (userId === undefined ? [id] : [id, userId]);
-    // Not by `users.get`, which fails if the store has begun to close during the call.
-    const hasOwner = async (options?: CallOptions) => {
-      try {
-        return userId === undefined || (await backend.operations.users.get([userId], options)) !== undefined;
-      } catch (caught) {
-        throw toError(caught);
-      }
+    /** The result of an empty list; `undefined` if it belongs to a missing user. */
+    const ifOwned = <T>(result: T, options?: CallOptions): Answer<T | undefined> => {
+      if (userId === undefined) return result;
+      // Not by `users.get`, which fails if the store has begun to close during the call.
+      return mapAnswer(backend.operations.users.get([userId], options), (user) => user && result);
     };
     return {
       // Returns no promise if the database returns none: each would cost a microtask.
@@ -156,13 +154,13 @@ export function createStore(backend: StoreBackend): Store {
       },
       // These functions must not be async, because `guarded` converts only errors that are thrown synchronously.
       list: guarded((query, options) =>
-        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), async (page) =>
-          page.items.length > 0 || (await hasOwner(options)) ? page : undefined,
+        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), (page) =>
+          page.items.length > 0 ? page : ifOwned(page, options),
         ),
       ),
       count: guarded((filter, options) =>
-        mapAnswer(records.count({ ...filter, ...owner }, options), async (count) =>
-          count > 0 || (await hasOwner(options)) ? count : undefined,
+        mapAnswer(records.count({ ...filter, ...owner }, options), (count) =>
+          count > 0 ? count : ifOwned(count, options),
         ),
       ),
       create: writing((draft, options) => records.create({ ...draft, ...owner }, options)),
