@@ -42,7 +42,7 @@ export function realPath(path: string): string {
     return realpathSync.native(path);
   } catch (caught) {
     // The folder of a missing drive is the drive itself.
-    if (codeOf(caught) !== 'ENOENT' || path === dirname(path)) throw caught;
+    if (Object(caught).code !== 'ENOENT' || path === dirname(path)) throw caught;
   }
   const file = join(realPath(dirname(path)), basename(path));
   const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
@@ -101,16 +101,11 @@ export function checkWritable(path: string): void {
       accessSync(place, constants.W_OK);
     } catch (caught) {
       // Another process may create or remove the log at any moment.
-      if (missingCodes.includes(codeOf(caught))) continue;
+      if (missingCodes.includes(Object(caught).code)) continue;
       const user = userName() ?? 'of this process';
       throw new Error(`the user ${user} cannot write to ${place}`, { cause: caught });
     }
   }
-}
-
-// Not `instanceof Error`: a test runner may load this file in a realm with another `Error`.
-function codeOf(caught: unknown): string {
-  return typeof caught === 'object' && caught !== null && 'code' in caught ? String(caught.code) : '';
 }
 
 function userName(): string | undefined {
