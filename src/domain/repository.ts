@@ -112,7 +112,7 @@ export interface ChangeOptions {
   readonly origin?: Origin;
   /**
    * The versions that the call may change. With any other stored version the call fails with
-   * `precondition-failed`; the statement that makes the change decides. Absent: any version.
+   * `precondition-failed`; the transaction that makes the change decides. Absent: any version.
    */
   readonly expected?: readonly number[] | undefined;
 }

@@ -1,5 +1,4 @@
 import type { PageStart, Sort } from '../domain/list-query.ts';
-import { maxVersion } from '../domain/record.ts';
 import { afterPrefix, compareText } from '../domain/text.ts';
 import { columnNames, filterColumns, type Table } from './tables.ts';
 
@@ -95,38 +94,4 @@ export function keySql(table: Table, mark: Mark): string {
 
 export function findSql(table: Table, mark: Mark): string {
   return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${keySql(table, mark)}`;
-}
-
-/** The placeholder after the key: the list of the expected versions, or NULL for any version. */
-export function versionsSql(table: Table, mark: Mark): string {
-  return `${mark}${table.keys.length + 1}`;
-}
-
-/**
- * The condition that an update would change a record. The new values of the editable columns are the parameters after
- * the versions; NULL keeps a value.
- */
-export function changeSql(table: Table, mark: Mark): string {
-  return edits(table, mark)
-    .map(({ name, next }) => `${name} IS DISTINCT FROM ${next}`)
-    .join(' OR ');
-}
-
-/** Updates a record unless it already has the new values, so that each returned row is a change. */
-export function updateSql(table: Table, mark: Mark, expectedSql: string): string {
-  const set = edits(table, mark).map(({ name, next }) => `${name} = ${next}`);
-  return `
-    UPDATE ${table.name} SET ${set.join(', ')}, version = version + 1
-    WHERE ${keySql(table, mark)} AND ${expectedSql} AND version < ${maxVersion} AND (${changeSql(table, mark)})
-    RETURNING ${columnNames(table.columns)}`;
-}
-
-export function deleteSql(table: Table, mark: Mark, expectedSql: string): string {
-  return `
-    DELETE FROM ${table.name} WHERE ${keySql(table, mark)} AND ${expectedSql}
-    RETURNING ${columnNames(table.columns)}`;
-}
-
-function edits({ keys, edited }: Table, mark: Mark): { name: string; next: string }[] {
-  return edited.map(({ name }, i) => ({ name, next: `COALESCE(${mark}${keys.length + 2 + i}, ${name})` }));
 }

@@ -1,6 +1,13 @@
-import { DomainError } from '../domain/errors.ts';
-import type { Records } from '../domain/kinds.ts';
-import { nameOf, type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
+import { DomainError, preconditionFailed } from '../domain/errors.ts';
+import type { Records, Row } from '../domain/kinds.ts';
+import {
+  maxVersion,
+  nameOf,
+  type RecordKind,
+  type RecordName,
+  recordKinds,
+  versionsExhausted,
+} from '../domain/record.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {
@@ -98,6 +105,20 @@ export function recordValues(columns: readonly Column[], record: object): (strin
 export function patchValues(columns: readonly Column[], patch: object): (string | number | null)[] {
   const fields = patch as Readonly<Record<string, string | number | null | undefined>>;
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));
+}
+
+/** Fails unless a record has one of the expected versions; `undefined` for any version. */
+export function checkVersion(table: Table, row: Row, expected?: readonly number[]): void {
+  if (expected?.includes(row.version) === false) throw preconditionFailed(table.record, row.id);
+}
+
+/** The next version of a record, with a patch; the record itself if the patch changes nothing. */
+export function patched({ columns, keys, edited, record }: Table, row: Row, patch: object): Row {
+  const current = recordValues(edited, row);
+  const values = patchValues(edited, patch).map((value, i) => value ?? current[i]);
+  if (values.every((value, i) => value === current[i])) return row;
+  if (row.version >= maxVersion) throw versionsExhausted(record, row.id);
+  return toRecord(columns, [...recordValues(keys, row), ...values, row.version + 1]);
 }
 
 /** Converts a row with values in the order of the columns into a record. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import {
   type ListQuery,
@@ -9,23 +9,16 @@ import {
   type Sort,
   toPage,
 } from '../../domain/list-query.ts';
-import {
-  byKind,
-  idsExhausted,
-  maxId,
-  maxVersion,
-  type RecordKind,
-  recordKinds,
-  versionsExhausted,
-} from '../../domain/record.ts';
-import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
+import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
+import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
 import {
+  checkVersion,
   childTables,
   filterColumns,
   type Key,
-  patchValues,
+  patched,
   recordValues,
   rowDiffers,
   type Table,
@@ -81,19 +74,17 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         update(key, patch, options) {
           const row = find(key);
           if (row === undefined) return undefined;
-          checkExpected(table, row, options);
-          const current = recordValues(table.edited, row);
-          const values = patchValues(table.edited, patch).map((value, i) => value ?? current[i]);
-          if (isDeepStrictEqual(values, current)) return row;
-          if (row.version >= maxVersion) throw versionsExhausted(table.record, row.id);
-          const next = put(kind, toRecord(table.columns, [...key, ...values, row.version + 1]));
+          checkVersion(table, row, options?.expected);
+          const next = patched(table, row, patch);
+          if (next === row) return row;
+          put(kind, next);
           changes.add(`${table.record}.updated`, next, options?.origin);
           return next;
         },
         delete(key, options) {
           const row = find(key);
           if (row === undefined) return false;
-          checkExpected(table, row, options);
+          checkVersion(table, row, options?.expected);
           for (const child of childTables(table)) {
             const owned = matching(child, rows[child.name], { userId: row.id });
             for (const childRow of owned.sort((a, b) => a.id - b.id)) {
@@ -133,10 +124,6 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       for (const kind of recordKinds) lastIds[kind] = Math.max(lastIds[kind], last[kind]);
     },
   });
-}
-
-function checkExpected({ record }: Table, { id, version }: Row, { expected }: ChangeOptions = {}): void {
-  if (expected?.includes(version) === false) throw preconditionFailed(record, id);
 }
 
 /** The page of a query. Rows after a position are found even if the row of the position was deleted. */

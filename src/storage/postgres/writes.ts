@@ -1,15 +1,17 @@
 import { importPosition } from '../../domain/change.ts';
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import { maxVersion, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import { maxVersion, recordKinds } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
-import { changeSql, deleteSql, keySql, updateSql, versionsSql } from '../sql.ts';
+import { findSql, keySql } from '../sql.ts';
 import type { StoreBackend, TableOperations } from '../store.ts';
 import {
+  checkVersion,
   childTables,
   columnNames,
   fromNames,
   type NamedRow,
+  patched,
   patchValues,
   recordValues,
   rowDiffers,
@@ -26,12 +28,6 @@ import type { PostgresPool } from './pool.ts';
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
 
-interface UnchangedRow extends NamedRow {
-  readonly version: number;
-  readonly is_expected: boolean;
-  readonly is_same: boolean;
-}
-
 /**
  * The writes of a table. Each is one statement, which is a transaction by itself, and adds its change to the feed, if
  * there is one. `beforeFirst` is sent before the first write.
@@ -44,20 +40,17 @@ export function tableWrites(
   beforeFirst: Sql | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
-  const hasFeed = feed !== undefined;
-  const removal = deleteSql(table, '$', expectedSql(table));
   /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
   const returning = (verb: 'created' | 'updated', write: string) =>
     `WITH ${verb} AS (${write})
-    ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
+    ${feed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
   const insert = withOrigin(returning('created', insertSql(table, 1)));
-  const insertOnce = withOrigin(
-    onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
-  );
-  const update = withOrigin(returning('updated', updateSql(table, '$', expectedSql(table))));
-  const unchanged = prepared(unchangedSql(table));
-  const remove = withOrigin(hasFeed ? withDeletions(table, removal) : removal);
-  const find = prepared(`SELECT FROM ${table.name} WHERE ${keySql(table, '$')}`);
+  const insertOnce = withOrigin(onceSql(insertSql(table, 4, 'turn'), feed && addChange(table, 'created')));
+  const update = withOrigin(returning('updated', updateSql(table)));
+  // The lock makes it a write: with synchronous replication, its commit waits until a standby has the record.
+  const findShared = prepared(`${findSql(table, '$')} FOR KEY SHARE`);
+  const remove = withOrigin(feed ? withDeletions(table) : deleteSql(table));
+  const find = prepared(findSql(table, '$'));
   let remaining = beforeFirst;
   const write = async <R extends NamedRow>(
     sql: Sql,
@@ -96,11 +89,11 @@ export function tableWrites(
       for (let attempt = 1; ; attempt += 1) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
-        const [found] = await pool.write<UnchangedRow>(unchanged, values);
+        const [found] = await pool.write<NamedRow>(findShared, key);
         if (found === undefined) return undefined;
-        if (!found.is_expected) throw preconditionFailed(table.record, key[0]);
-        if (found.is_same) return toRecord(found);
-        if (found.version >= maxVersion) throw versionsExhausted(table.record, key[0]);
+        const record = toRecord(found);
+        checkVersion(table, record, options.expected);
+        if (patched(table, record, patch) === record) return record;
         if (attempt === maxUpdates) throw contended(new Error('a trigger may prevent the update'));
       }
     },
@@ -144,19 +137,29 @@ function insertSql(table: Table, first: number, source?: string): string {
 }
 
 /**
- * Finds out why an update with the same parameters changed no row. With the lock, the transaction counts as a write. So
- * with synchronous replication, its commit waits until a standby has the record.
+ * Updates a record unless it already has the new values, so that each returned row is a change. The parameters are the
+ * key, the list of the expected versions or NULL, and the new values of the editable columns; NULL keeps a value.
  */
-function unchangedSql(table: Table): string {
+function updateSql(table: Table): string {
+  const { keys, edited } = table;
+  const names = columnNames(edited);
+  const next = edited.map(({ name }, i) => `COALESCE($${keys.length + 2 + i}, ${name})`).join(', ');
   return `
-    SELECT ${columnNames(table.columns)}, ${expectedSql(table)} AS is_expected,
-      NOT (${changeSql(table, '$')}) AS is_same
-    FROM ${table.name} WHERE ${keySql(table, '$')} FOR KEY SHARE`;
+    UPDATE ${table.name} SET (${names}, version) = (${next}, version + 1)
+    WHERE ${keySql(table, '$')} AND ${expectedSql(table)} AND version < ${maxVersion}
+      AND ROW(${names}) IS DISTINCT FROM ROW(${next})
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+function deleteSql(table: Table): string {
+  return `
+    DELETE FROM ${table.name} WHERE ${keySql(table, '$')} AND ${expectedSql(table)}
+    RETURNING ${columnNames(table.columns)}`;
 }
 
 /** The condition that the version is one of the expected ones. As float8 these can be any number that a client sends. */
-function expectedSql(table: Table): string {
-  const versions = `${versionsSql(table, '$')}::float8[]`;
+function expectedSql({ keys }: Table): string {
+  const versions = `$${keys.length + 1}::float8[]`;
   return `(${versions} IS NULL OR version = ANY (${versions}))`;
 }
 
@@ -171,10 +174,10 @@ function addChange(table: Table, verb: 'created' | 'updated'): string {
 }
 
 /**
- * Adds a change for each child of a deleted record, and then one for the record. The lock on the deleted record prevents
- * new children. Children that were added after the statement began are visible only to the functions `take_…`.
+ * Deletes a record, and adds a change for each of its children, then one for the record. The lock on the deleted record
+ * prevents new children. Only the functions `take_…` see children that were added after the statement began.
  */
-function withDeletions(table: Table, write: string): string {
+function withDeletions(table: Table): string {
   const children = childTables(table);
   const taken = children.map(({ name }) => {
     return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
@@ -184,7 +187,7 @@ function withDeletions(table: Table, write: string): string {
     return `SELECT ${step} AS step, id, ${changeOf(one, 'deleted', rows)} FROM ${rows}`;
   });
   return `
-    WITH removed AS (${write})${taken.join('')}, change AS (
+    WITH removed AS (${deleteSql(table)})${taken.join('')}, change AS (
       INSERT INTO changes (${changeColumns}) SELECT ${changeColumns} FROM (${deleted.join(' UNION ALL ')}) AS deleted
       ORDER BY step, id
     ) SELECT id FROM removed`;

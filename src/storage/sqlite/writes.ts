@@ -1,21 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
-import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import {
-  byKind,
-  type RecordKind,
-  recordKinds,
-  stillReferenced,
-  versionsExhausted,
-} from '../../domain/record.ts';
+import { byKind, type RecordKind, recordKinds, stillReferenced } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
-import { deleteSql, findSql, updateSql, versionsSql } from '../sql.ts';
+import { findSql } from '../sql.ts';
 import {
+  checkVersion,
   columnNames,
   filterColumns,
   type Key,
-  patchValues,
+  patched,
   recordValues,
   rowDiffers,
   type Table,
@@ -95,8 +90,9 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
   const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${placeholders(given)})`);
-  const update = prepareRows(db, updateSql(table, '?', expectedSql(table)));
-  const remove = prepareRows(db, deleteSql(table, '?', expectedSql(table)));
+  const set = edited.map((column) => `${column.name} = ?`).join(', ');
+  const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
+  const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
   const find = prepareRows(db, findSql(table, '?'));
   const importing = db.prepare(
     `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${placeholders(columns)}) ON CONFLICT (id) DO NOTHING`,
@@ -108,8 +104,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
     const record = row && toRecord<Row>(columns, row);
-    if (record && expected?.includes(record.version) === false)
-      throw preconditionFailed(table.record, key[0]);
+    if (record) checkVersion(table, record, expected);
     return record;
   };
   const isOrphan = (draft: object): boolean =>
@@ -135,33 +130,27 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     },
 
     update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
-      const values = patchValues(edited, patch);
-      const row = update.get(...key, jsonOf(expected), ...values);
-      if (row === undefined) {
-        const record = findExpected(key, expected);
-        const current = record && recordValues(edited, record);
-        if (current?.every((value, i) => value === (values[i] ?? value)) === false) {
-          throw versionsExhausted(table.record, key[0]);
-        }
-        return record;
-      }
-      const record = toRecord<Row>(columns, row);
-      log.add(`${table.record}.updated`, record, origin);
-      return record;
+      const record = findExpected(key, expected);
+      if (record === undefined) return undefined;
+      const next = patched(table, record, patch);
+      if (next === record) return record;
+      update.run(...recordValues(edited, next), next.version, next.id);
+      log.add(`${table.record}.updated`, next, origin);
+      return next;
     },
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
-      // Check the version first: the changes of the child records may be many, and other writes wait meanwhile.
-      if (findExpected(key, expected) === undefined) return false;
+      const record = findExpected(key, expected);
+      if (record === undefined) return false;
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
       try {
-        const row = remove.get(...key, jsonOf(expected));
-        if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
-        return row !== undefined;
+        remove.run(record.id);
       } catch (caught) {
         throw isForeignKeyRejected(caught) ? stillReferenced(caught) : caught;
       }
+      log.add(`${table.record}.deleted`, record, origin);
+      return true;
     },
 
     /** Whether the record is new. Fails if a different one has its id. */
@@ -213,13 +202,4 @@ function createOnce(db: DatabaseSync) {
 
 function placeholders(columns: readonly unknown[]): string {
   return columns.map(() => '?').join(', ');
-}
-
-function expectedSql(table: Table): string {
-  const versions = versionsSql(table, '?');
-  return `(${versions} IS NULL OR version IN (SELECT value FROM json_each(${versions})))`;
-}
-
-function jsonOf(expected: Expected): string | null {
-  return expected === undefined ? null : JSON.stringify(expected);
 }
