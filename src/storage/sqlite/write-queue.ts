@@ -47,7 +47,6 @@ export class WriteQueue {
   #waiting: PendingWrite[] = [];
   /** The number of writes in the group that the writer commits now. */
   #groupSize = 0;
-  /** Resolves when no write is waiting or running. */
   #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
   #onReply: (reply: WriterReply) => void = () => {};

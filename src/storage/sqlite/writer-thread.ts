@@ -8,9 +8,7 @@ import { type SqliteWrites, sqliteWrites } from './writes.ts';
 
 export interface WriterData {
   readonly files: OpenFiles;
-  /** How long to wait for a lock of another process, in milliseconds. */
   readonly busyTimeoutMs: number;
-  /** The minimum number of changes that the feed keeps; 0: no feed. */
   readonly changesKept: number;
 }
 

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { isDeepStrictEqual } from 'node:util';
 import type { Origin } from '../../domain/change.ts';
 import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
@@ -97,9 +98,6 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const importing = db.prepare(
     `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${placeholders(columns)}) ON CONFLICT (id) DO NOTHING`,
   );
-  const findSame = db.prepare(
-    `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${placeholders(columns)})`,
-  );
   /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
@@ -161,7 +159,8 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       } catch (caught) {
         throw isForeignKeyRejected(caught) ? userMissing(name, row.id) : caught;
       }
-      if (findSame.get(...values) === undefined) throw rowDiffers(name, row.id);
+      const kept = find.get(...recordValues(table.keys, row));
+      if (!isDeepStrictEqual(kept, values)) throw rowDiffers(name, row.id);
       return false;
     },
   };
