@@ -4,6 +4,10 @@ import type { Observe, RequestEvent } from './events.ts';
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 const families = {
+  users_service_start_time_seconds: [
+    'gauge',
+    'When the process started, or with several workers their primary, in seconds since 1970.',
+  ],
   users_service_requests_total: ['counter', 'Requests that have ended.'],
   users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
   users_service_requests_in_flight: ['gauge', 'Requests being served.'],
@@ -36,6 +40,11 @@ type Family = keyof typeof families;
 
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
+
+/** The start of this process. Those of the copies of a service differ, so that their counters can be told apart. */
+export const startTime: MetricsSnapshot = {
+  users_service_start_time_seconds: { users_service_start_time_seconds: performance.timeOrigin / 1000 },
+};
 
 /** The requests of a route that have ended. */
 interface Requests {
@@ -175,9 +184,9 @@ export function countersOf(snapshot: MetricsSnapshot): MetricsSnapshot {
   return Object.fromEntries(entriesOf(snapshot).filter(([family]) => families[family][0] !== 'gauge'));
 }
 
-/** Prometheus' text format 0.0.4. */
+/** Prometheus' text format 0.0.4, with the start of this process unless the snapshot has another. */
 export function renderMetrics(snapshot: MetricsSnapshot): string {
-  const lines = entriesOf(snapshot).flatMap(([family, series]) => {
+  const lines = entriesOf({ ...startTime, ...snapshot }).flatMap(([family, series]) => {
     const [type, help] = families[family];
     const values = Object.entries(series).map(([name, value]) => `${name} ${value}`);
     return [`# HELP ${family} ${help}`, `# TYPE ${family} ${type}`, ...values];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { countersOf, type MetricsSnapshot, sumSnapshots } from '../telemetry/metrics.ts';
+import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 
 export interface WorkerPoolOptions {
@@ -40,8 +40,8 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
-  /** The counters of exited workers and the failures of the pool. So no sum falls when a worker is replaced. */
-  #exited: MetricsSnapshot = {};
+  /** Our start, the counters of exited workers, and the failures of the pool. So no sum falls when one is replaced. */
+  #exited: MetricsSnapshot = startTime;
   /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
   #ports: Ports;
   #bound: Addresses | undefined;

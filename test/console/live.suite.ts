@@ -58,6 +58,37 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#latency-need', { hasText: 'p50 needs 10 requests a minute' }).waitFor();
   });
 
+  test('compare only counters of the same copy of the service', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { clock: true });
+    // Two copies respond in turn, and the second one restarts after its second response.
+    const polls = [
+      [1, 300],
+      [2, 300_000],
+      [1, 320],
+      [2, 300_020],
+      [3, 0],
+      [1, 340],
+      [3, 400],
+    ];
+    let asked = 0;
+    await page.route('**/metrics', (route) => {
+      const [startedAt, requests] = polls[asked] ?? [];
+      asked += 1;
+      const lines = [
+        `users_service_start_time_seconds ${startedAt}`,
+        `users_service_requests_total{route="/users",status="200"} ${requests}`,
+      ];
+      return route.fulfill({ body: `${lines.join('\n')}\n` });
+    });
+    await page.goto(`${http}/`);
+    await page.getByText('Healthy').waitFor();
+    for (const _ of polls.slice(1)) await poll(page);
+    // The new process has counted 400 requests in at least 4 s.
+    await page.locator('#rate-value', { hasText: /^\d\d/ }).waitFor();
+    await page.locator('#rate-peak', { hasText: /^peak \d{1,3}(\.\d+)?$/ }).waitFor();
+  });
+
   test('are not requested while they are hidden', async (t) => {
     const page = await openHealthy(t);
     const setHidden = (hidden: boolean) =>

@@ -19,6 +19,7 @@ export interface SentRequest {
 
 export interface Snapshot {
   readonly atMs: number;
+  readonly startedAt: number | undefined;
   readonly requests: number;
   readonly clientErrors: number;
   readonly serverErrors: number;

@@ -178,6 +178,7 @@ test('every metric family is present before the first request', () => {
   assert.deepEqual(
     [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),
     [
+      'start_time_seconds gauge',
       'requests_total counter',
       'request_duration_seconds histogram',
       'requests_in_flight gauge',

@@ -57,7 +57,6 @@ test('a series that only one process has is listed with its family', () => {
 
 test('the sum of no snapshots is empty, and an empty snapshot does not change a sum', () => {
   assert.deepEqual(sumSnapshots([]), {});
-  assert.equal(renderMetrics({}), '');
   assert.deepEqual(sumSnapshots([{}, metricsOf(fast)]), metricsOf(fast));
 });
 
@@ -67,4 +66,12 @@ test('after a process has exited, its counters are kept and its requests in flig
   const sum = renderMetrics(sumSnapshots([metricsOf(fast), gone]));
   assert.match(sum, /requests_in_flight\{face="http"\} 1\n/);
   assert.match(sum, /requests_total\{face="http",method="GET",route="\/fast",status="200"\} 2\n/);
+});
+
+test('the rendered metrics have the start of this process, and those of workers that of their primary', () => {
+  const startOf = (snapshot: MetricsSnapshot) =>
+    Number(/^users_service_start_time_seconds (\S+)$/m.exec(renderMetrics(snapshot))?.[1]);
+  assert.equal(startOf(metricsOf(fast)), performance.timeOrigin / 1000);
+  const ofPrimary = { users_service_start_time_seconds: { users_service_start_time_seconds: 7 } };
+  assert.equal(startOf(sumSnapshots([metricsOf(fast), metricsOf(slow), ofPrimary])), 7);
 });

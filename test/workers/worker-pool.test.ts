@@ -17,6 +17,7 @@ import { runCommand } from '../support/command.ts';
 import { recordPauses } from '../support/pauses.ts';
 
 const series = 'users_service_failures_total';
+const start = 'users_service_start_time_seconds';
 const patience = { timeout: 20_000 };
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
@@ -78,6 +79,7 @@ describe('scrapes of the metrics', () => {
       for (const reply of received.slice(1)) {
         const { gathered } = reply as { gathered: MetricsSnapshot };
         assert.deepEqual(gathered[series], { [series]: 12 });
+        assert.deepEqual(gathered[start], { [start]: performance.timeOrigin / 1000 });
       }
     }
     // A later scrape collects the metrics again.

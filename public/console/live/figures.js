@@ -29,8 +29,10 @@ export function createFigures() {
         snapshots.length = 0;
         history.length = 0;
       }
-      const rateBase = snapshots.at(-ratePolls) ?? snapshots[0];
-      const latencyBase = snapshots[0];
+      // Another copy of the service may have responded to the last poll, with counters of its own.
+      const ofCopy = snapshots.filter(({ startedAt }) => startedAt === snapshot.startedAt);
+      const [latencyBase] = ofCopy;
+      const rateBase = ofCopy.at(-ratePolls) ?? latencyBase;
       snapshots.push(snapshot);
       if (snapshots.length > latencyPolls) snapshots.shift();
       if (rateBase === undefined || latencyBase === undefined) return;

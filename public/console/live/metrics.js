@@ -50,6 +50,8 @@ function unescapeLabel(value) {
  * The counters of the service at one moment, without the polls of this panel.
  * @typedef {object} Snapshot
  * @property {number} atMs
+ * @property {number | undefined} startedAt the start of the process that has counted, in seconds since 1970; each copy
+ *   of the service has its own
  * @property {number} requests
  * @property {number} clientErrors responses with 4xx
  * @property {number} serverErrors responses with 5xx
@@ -75,7 +77,14 @@ export function takeSnapshot(samples, atMs) {
     const bound = labels['le'] === '+Inf' ? Number.POSITIVE_INFINITY : Number(labels['le']);
     buckets.set(bound, (buckets.get(bound) ?? 0) + value);
   }
-  return { atMs, requests: sum(requests), clientErrors: ofClass('4'), serverErrors: ofClass('5'), buckets };
+  return {
+    atMs,
+    startedAt: samples.find(({ name }) => name === 'users_service_start_time_seconds')?.value,
+    requests: sum(requests),
+    clientErrors: ofClass('4'),
+    serverErrors: ofClass('5'),
+    buckets,
+  };
 }
 
 /** @param {readonly Sample[]} samples */
@@ -103,9 +112,8 @@ export const needed = { p50: 10, p99: 100 };
  */
 export function ratesBetween(before, after) {
   const seconds = (after.atMs - before.atMs) / 1000;
-  const restarted = hasRestarted(before, after);
   const rate = (/** @type {'requests' | 'clientErrors' | 'serverErrors'} */ name) =>
-    Math.max(0, after[name] - (restarted ? 0 : before[name])) / seconds;
+    Math.max(0, after[name] - before[name]) / seconds;
   return {
     requests: rate('requests'),
     clientErrors: rate('clientErrors'),
@@ -119,9 +127,8 @@ export function ratesBetween(before, after) {
  * @returns {Latencies}
  */
 export function latenciesBetween(before, after) {
-  const restarted = hasRestarted(before, after);
   const buckets = [...after.buckets]
-    .map(([bound, count]) => ({ bound, count: count - (restarted ? 0 : (before.buckets.get(bound) ?? 0)) }))
+    .map(([bound, count]) => ({ bound, count: Math.max(0, count - (before.buckets.get(bound) ?? 0)) }))
     .sort((a, b) => a.bound - b.bound);
   const timed = buckets.at(-1)?.count ?? 0;
   return {
@@ -129,15 +136,6 @@ export function latenciesBetween(before, after) {
     p50: timed < needed.p50 ? undefined : quantileMs(buckets, 0.5),
     p99: timed < needed.p99 ? undefined : quantileMs(buckets, 0.99),
   };
-}
-
-/**
- * Whether a new process has started. Its counters begin at 0.
- * @param {Snapshot} before
- * @param {Snapshot} after
- */
-function hasRestarted(before, after) {
-  return after.requests < before.requests;
 }
 
 /**
