@@ -111,6 +111,20 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
   });
 
+  test('begin again after the computer has slept or its clock was set back', async (t) => {
+    const page = await openHealthy(t);
+    const now: number = await page.evaluate('Date.now()');
+    for (const time of [now + 3_600_000, now]) {
+      for (let i = 0; i < 50; i += 1) await send(new URL(page.url()).origin, 'GET /users');
+      // Only the date advances while a computer sleeps, not the monotonic clock.
+      await page.clock.setSystemTime(time);
+      await poll(page);
+      await poll(page);
+      await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
+      await page.locator('#rate-value', { hasText: /^0$/ }).waitFor();
+    }
+  });
+
   test('are not requested by two polls at the same time when the API key changes', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
     const page = await open(t, `${http}/`);

@@ -11,7 +11,7 @@ const slots = 60;
 // a quiet service has enough requests for them.
 const ratePolls = 5;
 const latencyPolls = 30;
-// After a longer pause, such as that of a hidden page, the charts begin again.
+// After a longer pause, such as that of a hidden page or a sleeping computer, the charts begin again.
 const longestPauseMs = 15_000;
 
 /** The figures and charts, made from a series of snapshots. */
@@ -24,8 +24,8 @@ export function createFigures() {
   return {
     /** @param {Snapshot} snapshot */
     add(snapshot) {
-      const last = snapshots.at(-1);
-      if (last !== undefined && snapshot.atMs - last.atMs > longestPauseMs) {
+      const pauseMs = snapshot.atMs - (snapshots.at(-1)?.atMs ?? snapshot.atMs);
+      if (pauseMs <= 0 || pauseMs > longestPauseMs) {
         snapshots.length = 0;
         history.length = 0;
       }

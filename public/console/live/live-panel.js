@@ -39,7 +39,8 @@ export function createLivePanel({ connection, apiKey }) {
     delete panel.dataset['stale'];
     shownAt = new Date();
     note.textContent = 'The charts show the last two minutes, and begin again after a pause.';
-    figures.add(takeSnapshot(parseMetrics(text), performance.now()));
+    // Not performance.now(), which stands still on some systems while the computer sleeps.
+    figures.add(takeSnapshot(parseMetrics(text), Date.now()));
   }
 
   /** @param {string} reason */

@@ -49,7 +49,7 @@ function unescapeLabel(value) {
 /**
  * The counters of the service at one moment, without the polls of this panel.
  * @typedef {object} Snapshot
- * @property {number} atMs
+ * @property {number} atMs by the clock of this computer, which may be set back
  * @property {number | undefined} startedAt the start of the process that has counted, in seconds since 1970; each copy
  *   of the service has its own
  * @property {number} requests
