@@ -60,7 +60,8 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#edit-name').fill('Ada L');
     await page.getByRole('button', { name: 'API key: set' }).click();
     const loaded = page.waitForEvent('load');
-    await dialog.getByRole('button', { name: 'Forget key' }).click();
+    const warning = 'Forgetting the key also removes unsaved text from this tab.';
+    await dialog.getByRole('button', { name: 'Forget key', description: warning }).click();
     await loaded;
     await dialog.getByText('This service asks for an API key.').waitFor();
     assert.equal(await page.getByText('Ada').count(), 0);
@@ -184,5 +185,36 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await create.getByLabel('Name').fill('Ada');
     await page.keyboard.press('Enter');
     await create.getByText('Your API key does not allow this: this key has no write scope.').waitFor();
+  });
+
+  test('an API key that expires while the page is open is marked as rejected', async (t) => {
+    const { http, service } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
+    const page = await open(t, `${http}/`);
+    await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.getByText('The charts show the last two minutes').waitFor();
+    service.setApiKeys(['another-key']);
+    await page.getByText('The service does not accept the API key. Not updated since').waitFor();
+    await page.getByRole('button', { name: 'API key: rejected' }).click();
+    await page.getByRole('textbox', { description: 'The service does not accept this key.' }).waitFor();
+  });
+
+  test('an API key that was forgotten on the other page is forgotten when Back restores this one', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/`);
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'Ada');
+    // The cache that Back uses is off in tests.
+    const loaded = page.waitForEvent('load');
+    await page.evaluate(`
+      dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }));
+      sessionStorage.clear();
+      dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));`);
+    await loaded;
+    await dialog.getByText('This service asks for an API key.').waitFor();
+    assert.equal(await page.getByText('Ada').count(), 0);
   });
 });

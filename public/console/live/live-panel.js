@@ -22,20 +22,25 @@ export function createLivePanel({ connection, apiKey }) {
 
   async function poll() {
     if (connection.isAway) return;
+    const key = apiKey.value;
     const [health, ready, metrics] = await Promise.all(
-      ['health', 'health/ready', 'metrics'].map((path) => probe(path, apiKey.value)),
+      ['health', 'health/ready', 'metrics'].map((path) => probe(path, key)),
     );
     showCheck('live-health', health?.status, 'Healthy', 'Failing');
     showCheck('live-ready', ready?.status, 'Ready', 'Not ready');
     if (health === undefined) return connection.lost();
-    if (metrics !== undefined) takeMetrics(metrics);
+    if (metrics !== undefined) takeMetrics(metrics, key);
   }
 
-  /** @param {{ status: number, text: string }} metrics */
-  function takeMetrics({ status, text }) {
-    // The first poll shows whether the service has keys, before the user sends a request.
-    if (status === 401) apiKey.need();
-    if (status !== 200) return showStale(reasonFor(status));
+  /**
+   * @param {{ status: number, text: string }} metrics
+   * @param {string | undefined} key the key of the request
+   */
+  function takeMetrics({ status, text }, key) {
+    // The first poll shows whether the service has keys, before the user sends a request. A later one shows that the
+    // key has expired. It may have been replaced during the poll.
+    if (status === 401) apiKey.need(key !== undefined && key === apiKey.value);
+    if (status !== 200) return showStale(reasonFor(status, apiKey.isRejected));
     delete panel.dataset['stale'];
     shownAt = new Date();
     note.textContent = 'The charts show the last two minutes, and begin again after a pause.';
@@ -61,8 +66,12 @@ export function createLivePanel({ connection, apiKey }) {
   apiKey.addEventListener('change', pollNow);
 }
 
-/** @param {number} status */
-function reasonFor(status) {
+/**
+ * @param {number} status
+ * @param {boolean} rejected whether the service has rejected the API key
+ */
+function reasonFor(status, rejected) {
+  if (status === 401 && rejected) return 'The service does not accept the API key.';
   if (status === 401) return 'The figures need an API key.';
   if (status === 403) return 'Your API key does not cover the figures.';
   return `No figures: /metrics responded ${status}.`;

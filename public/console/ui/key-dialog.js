@@ -13,7 +13,24 @@ export function createApiKey() {
   const apiKey = new ApiKey((rejected) => dialog.ask(rejected));
   const dialog = createKeyDialog(apiKey);
   createKeyButton(apiKey);
+  reloadAfterChange(apiKey);
   return apiKey;
+}
+
+/**
+ * Reads everything again when Back restores this page, as it was left, and the other page has changed or forgotten the
+ * key meanwhile.
+ * @param {ApiKey} apiKey
+ */
+function reloadAfterChange(apiKey) {
+  /** @type {string | undefined} */
+  let left;
+  addEventListener('pagehide', () => {
+    left = apiKey.value;
+  });
+  addEventListener('pageshow', ({ persisted }) => {
+    if (persisted && apiKey.value !== left) location.reload();
+  });
 }
 
 /**
@@ -66,8 +83,16 @@ function buildDialog() {
     ...{ class: 'input mono', id: 'key-input', type: 'password' },
     ...{ required: '', autocomplete: 'off', spellcheck: 'false', autofocus: '' },
   });
-  const forget = el('button', { class: 'button button-quiet', type: 'button' }, 'Forget key');
-  const hint = el('p', { class: 'hint' }, 'Forgetting the key also removes unsaved text from this tab.');
+  const forget = el(
+    'button',
+    { class: 'button button-quiet', type: 'button', 'aria-describedby': 'forget-hint' },
+    'Forget key',
+  );
+  const hint = el(
+    'p',
+    { class: 'hint', id: 'forget-hint' },
+    'Forgetting the key also removes unsaved text from this tab.',
+  );
   const form = el(
     'form',
     { novalidate: '' },
