@@ -143,13 +143,17 @@ changes.addEventListener('gone', () => {
   users.forgetSaved();
   postsApi.forgetSaved();
   deletedUsers.clear();
+  controls.forgetTotal();
   reload();
 });
 connection.addEventListener('back', () => {
   changes.reconnect();
   reload();
 });
-byId('refresh-button', HTMLButtonElement).addEventListener('click', reload);
+byId('refresh-button', HTMLButtonElement).addEventListener('click', () => {
+  controls.forgetTotal();
+  reload();
+});
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment of the address belongs to the view.

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './people.ts';
 import { startService } from './service.ts';
@@ -88,6 +89,8 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#total').textContent(), '');
     await page.getByRole('button', { name: 'Count all', disabled: false }).click();
     await page.getByText('11 with the role admin').waitFor();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
   });
 
   test('the page size can be chosen, and the address contains the view', async (t) => {
@@ -136,17 +139,22 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/`);
     await firstNameIs(page, 'user 001');
     const note = page.getByRole('status').filter({ hasText: 'It is not on this page.' });
-    for (const name of ['Amy', 'Zoe']) {
+    await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
+    for (const name of ['Amy', 'Bea', 'Zoe']) {
       await note.waitFor({ state: 'hidden' });
       await page.getByRole('button', { name: 'New user' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill(name);
       await page.keyboard.press('Enter');
       await note.getByText(name).waitFor();
       if (name === 'Zoe') break;
-      await page.locator('#edit-delete').click();
-      await page.getByRole('button', { name: 'Delete user' }).click();
+      // Another person deletes Bea.
+      if (name === 'Bea') await send(http, 'DELETE /users/22');
+      else {
+        await page.locator('#edit-delete').click();
+        await page.getByRole('button', { name: 'Delete user' }).click();
+      }
     }
-    assert.match((await note.textContent()) ?? '', /Zoe is user 22\. It is not on this page\./);
+    assert.match((await note.textContent()) ?? '', /Zoe is user 23\. It is not on this page\./);
     await note.getByRole('button', { name: 'Show newest first' }).click();
     await firstNameIs(page, 'Zoe');
     assert.equal(await page.getByRole('link', { name: 'Zoe' }).getAttribute('aria-current'), 'true');

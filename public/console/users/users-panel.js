@@ -25,6 +25,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   const area = byId('table-area', HTMLElement);
   const tableElement = byId('user-table', HTMLTableElement);
   const state = byId('list-state', HTMLElement);
+  const heading = byId('users-heading', HTMLElement);
   let here = apiUrl('users');
   /** @type {URL | undefined} */
   let next;
@@ -123,15 +124,16 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
    */
   function showWhere(items) {
     const note = byId('list-note', HTMLElement);
-    note.hidden = created === undefined || items.some(({ id }) => id === created?.id);
-    if (created === undefined || note.hidden) return;
+    const isShown = items.some(({ id }) => id === created?.id);
+    setHidden(note, created === undefined || isShown, heading);
+    if (created === undefined || isShown) return;
     const text = byId('list-note-text', HTMLElement);
     text.replaceChildren(nameText(created.name), ` is user ${created.id}. It is not on this page.`);
   }
 
   byId('list-note-show', HTMLButtonElement).addEventListener('click', () => {
     navigation.list({ name: '', role: '', sort: '-id' });
-    byId('users-heading', HTMLElement).focus();
+    heading.focus();
   });
   return {
     reload: load,
@@ -157,6 +159,10 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     update(...change) {
       if (area.ariaBusy === 'true') changes.push(change);
       table.update(...change);
+      const [{ id }, mark] = change;
+      if (mark !== 'Deleted' || id !== created?.id) return;
+      created = undefined;
+      showWhere(shown);
     },
 
     /**
