@@ -10,7 +10,7 @@ import { createPostsApi } from './posts/post.js';
 import { createPostsPanel } from './posts/posts-panel.js';
 import { createRequestDock, RequestLog } from './requests/requests.js';
 import { byId, moveFocus, wireCloseButtons } from './ui/dom.js';
-import { deletedUsers, forgetDraftsOf, hasDrafts } from './ui/drafts.js';
+import { deletedUsers, forgetDraftsOf, hasDrafts, markDeleted } from './ui/drafts.js';
 import { createApiKey } from './ui/key-dialog.js';
 import { announce, nameText } from './ui/messages.js';
 import { formatView, Navigation } from './ui/navigation.js';
@@ -131,7 +131,7 @@ function apply({ type, version, data }) {
     list.update(data, mark);
     if (mark === 'Changed') return panel.change(tagged);
     feed.remove(data.id);
-    deletedUsers.add(data.id);
+    markDeleted(data.id);
     if (data.id === opened) void panel.reload();
   }
 }

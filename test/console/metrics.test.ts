@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
+  type DraftsModule,
   type LinkModule,
   loadModule,
   type MemoryModule,
@@ -11,6 +12,8 @@ import {
 const { parseMetrics, takeSnapshot, latenciesBetween, ratesBetween } =
   loadModule<MetricsModule>('console/live/metrics.js');
 const { parseLinks } = loadModule<LinkModule>('console/api/record-calls.js');
+const { deletedUsers, markDeleted, hasDrafts, forgetDraftsOf } =
+  loadModule<DraftsModule>('console/ui/drafts.js');
 const { session } = loadModule<MemoryModule>('console/ui/memory.js');
 
 suite('console: the text format of metrics', () => {
@@ -44,6 +47,17 @@ test('the console keeps a text for which the storage of the browser has no space
   session.write('draft.user.1', undefined);
   session.write('draft.user.2', undefined);
   assert.equal(session.read('draft.user.1'), undefined);
+  assert.deepEqual(session.names(), []);
+});
+
+test('the console remembers of the users that others delete only those with unsaved text', () => {
+  session.write('draft.user.1', 'x');
+  session.write('draft.post.2.7', 'x');
+  for (const id of [1, 2, 7, 12]) markDeleted(id);
+  assert.deepEqual([...deletedUsers], [1, 2]);
+  assert.equal(hasDrafts(undefined), false);
+  assert.equal(hasDrafts(2), true, 'the text of the open user can still be lost');
+  for (const id of [1, 2]) forgetDraftsOf(id);
   assert.deepEqual(session.names(), []);
 });
 

@@ -80,6 +80,13 @@ export interface MemoryModule {
   };
 }
 
+export interface DraftsModule {
+  readonly deletedUsers: ReadonlySet<number>;
+  markDeleted(userId: number): void;
+  hasDrafts(openId: number | undefined): boolean;
+  forgetDraftsOf(userId: number): void;
+}
+
 export interface RequestIdModule {
   sendWithId(method: string, send: (id: string) => Promise<{ response: Response }>): Promise<unknown>;
   isOwnRequest(requestId: string): Promise<boolean>;

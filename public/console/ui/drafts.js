@@ -42,10 +42,15 @@ export function writeTyped(name, fields) {
 }
 
 /**
- * The users that another person has deleted. Text typed for them can be copied, but not saved.
+ * The users with unsaved text that another person has deleted. The text can be copied, but not saved.
  * @type {Set<number>}
  */
 export const deletedUsers = new Set();
+
+/** @param {number} userId a user that another person has deleted */
+export function markDeleted(userId) {
+  if (draftsOf(userId).length > 0) deletedUsers.add(userId);
+}
 
 /**
  * Whether there is unsaved text, except that of deleted users who are not open.
@@ -64,8 +69,13 @@ export function hasDrafts(openId) {
  * @param {number} userId
  */
 export function forgetDraftsOf(userId) {
+  for (const name of draftsOf(userId)) session.write(name, undefined);
+}
+
+/** @param {number} userId */
+function draftsOf(userId) {
   const pattern = new RegExp(`^draft\\.(user|post)\\.${userId}\\b`);
-  for (const name of session.names()) if (pattern.test(name)) session.write(name, undefined);
+  return session.names().filter((name) => pattern.test(name));
 }
 
 /**

@@ -2,7 +2,7 @@
 import { hasStatus } from '../api/api-error.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus } from '../ui/dom.js';
-import { deletedUsers, readDraft } from '../ui/drafts.js';
+import { markDeleted, readDraft } from '../ui/drafts.js';
 import { announce, clearState, showFailure, showState } from '../ui/messages.js';
 
 /** @import { createEditForm } from '../edit/edit-form.js' */
@@ -70,7 +70,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
    * @param {number} id
    */
   function showMissing(id) {
-    deletedUsers.add(id);
+    markDeleted(id);
     const base = readDraft(`user.${id}`)?.base;
     // After a reload of the page, only the draft has the text.
     if (loaded === undefined && base !== undefined)
