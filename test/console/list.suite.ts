@@ -133,6 +133,14 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'user 001');
   });
 
+  test('a list that a proxy answers with its own page shows that it is not JSON', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank');
+    await page.route('**/users?*', (route) => route.fulfill({ body: '<p>Sign in</p>' }));
+    await page.goto(`${http}/`);
+    await page.getByRole('alert').getByText('The response is not JSON, and may come from a proxy.').waitFor();
+  });
+
   test('a new user outside the page is announced with a button to show it, until it is deleted', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(20));

@@ -126,6 +126,7 @@ function parseBody(response, text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw ApiError.from(response, '');
+    const message = 'the response is not JSON, and may come from a proxy';
+    throw new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
   }
 }
