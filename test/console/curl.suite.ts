@@ -154,4 +154,27 @@ suite('console: requests', { skip: noBrowser }, () => {
     await announced(page, 'Copied');
     await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
   });
+
+  test('the list of requests keeps the focus and the selected text during other requests', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.getByText('No users yet').waitFor();
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    await page.getByRole('button', { name: 'Copy this curl command' }).focus();
+    await page.evaluate('getSelection().selectAllChildren(document.querySelector("#request-list pre"))');
+    await page.evaluate("document.querySelector('#refresh-button').click()");
+    const items = page.locator('#request-list > li');
+    await items.nth(1).waitFor();
+    await items.nth(0).getByText('200').waitFor();
+    assert.equal(await items.nth(1).locator('button:focus').count(), 1);
+    assert.equal(await page.evaluate('getSelection().toString()'), `curl -i '${http}/users?limit=20'`);
+    // The list has the latest 25 requests.
+    for (let i = 0; i < 26; i += 1) {
+      const read = page.waitForResponse('**/users?*');
+      await page.evaluate("document.querySelector('#refresh-button').click()");
+      await read;
+    }
+    await items.nth(24).waitFor();
+    assert.equal(await items.count(), 25);
+  });
 });

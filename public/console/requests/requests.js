@@ -85,14 +85,29 @@ export function createRequestDock(log) {
   const toggle = byId('dock-toggle', HTMLButtonElement);
   const port = byId('grpc-port', HTMLInputElement);
   port.value = local.read('grpc-port') ?? String(defaultGrpcPort);
+  /** @type {WeakMap<Entry, HTMLElement>} */
+  const itemOf = new WeakMap();
 
   function render() {
     const [last] = log.entries;
     if (last === undefined) return;
     showStatus(status, last);
     bar.textContent = curlLine(last);
-    if (!list.hidden)
-      items.replaceChildren(...log.entries.map((entry) => requestItem(entry, Number(port.value))));
+    if (!list.hidden) renderItems();
+  }
+
+  /** Adds new items and removes the oldest ones. The others stay, so that they keep the focus and selected text. */
+  function renderItems() {
+    for (const entry of log.entries.toReversed()) {
+      let item = itemOf.get(entry);
+      if (item === undefined) {
+        item = requestItem();
+        itemOf.set(entry, item);
+        items.prepend(item);
+      }
+      fill(item, entry, Number(port.value));
+    }
+    for (const item of [...items.children].slice(log.entries.length)) item.remove();
   }
 
   toggle.addEventListener('click', () => {
@@ -111,36 +126,40 @@ export function createRequestDock(log) {
   log.addEventListener('change', render);
 }
 
-/**
- * @param {Entry} entry
- * @param {number} grpcPort
- */
-function requestItem(entry, grpcPort) {
+function requestItem() {
   const item = clone('request-item');
-  const { outcome } = entry;
-  showStatus(part(item, 'status', HTMLElement), entry);
-  const facts = [`${entry.method} ${new URL(entry.url).pathname}`];
-  if (outcome.state === 'ended') facts.push(formatMs(outcome.durationMs));
-  if (outcome.state === 'ended' && outcome.requestId !== undefined) facts.push(outcome.requestId);
-  part(item, 'facts', HTMLElement).textContent = facts.join(' · ');
-  showLine(item, 'curl', 'copy', curlLine(entry));
-  const grpc = grpcurlLine(entry, grpcPort);
-  if (grpc !== undefined) {
-    part(item, 'grpc', HTMLElement).hidden = false;
-    showLine(item, 'grpcurl', 'copy-grpc', grpc);
+  for (const [button, line] of Object.entries({ copy: 'curl', 'copy-grpc': 'grpcurl' })) {
+    const copy = () => copyText(part(item, line, HTMLElement).textContent ?? '');
+    part(item, button, HTMLButtonElement).addEventListener('click', copy);
   }
   return item;
 }
 
 /**
  * @param {HTMLElement} item
- * @param {string} place
- * @param {string} button
- * @param {string} line
+ * @param {Entry} entry
+ * @param {number} grpcPort
  */
-function showLine(item, place, button, line) {
-  part(item, place, HTMLElement).textContent = line;
-  part(item, button, HTMLButtonElement).addEventListener('click', () => copyText(line));
+function fill(item, entry, grpcPort) {
+  const { outcome } = entry;
+  showStatus(part(item, 'status', HTMLElement), entry);
+  const facts = [`${entry.method} ${new URL(entry.url).pathname}`];
+  if (outcome.state === 'ended') facts.push(formatMs(outcome.durationMs));
+  if (outcome.state === 'ended' && outcome.requestId !== undefined) facts.push(outcome.requestId);
+  setText(part(item, 'facts', HTMLElement), facts.join(' · '));
+  setText(part(item, 'curl', HTMLElement), curlLine(entry));
+  const grpc = grpcurlLine(entry, grpcPort);
+  part(item, 'grpc', HTMLElement).hidden = grpc === undefined;
+  setText(part(item, 'grpcurl', HTMLElement), grpc ?? '');
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {string} text
+ */
+function setText(place, text) {
+  // Setting the same text would end its selection.
+  if (place.textContent !== text) place.textContent = text;
 }
 
 /**
