@@ -37,12 +37,15 @@ function form(document, operation, apiKey) {
   const [type, media] = contentOf(document.resolve(operation.details['requestBody']))[0] ?? [];
   const body = media === undefined ? undefined : bodyField(operation, exampleOf(document, media));
   const button = el('button', { class: 'button button-primary', type: 'submit' }, 'Send request');
-  const result = el('div', { role: 'status' });
+  // Only this part is announced to screen readers, not a body of 64 KiB.
+  const outcome = el('div', { role: 'status' });
+  const result = el('div');
   const view = el('form', { 'aria-label': `Try it: ${operation.title}` });
   view.append(...fields.filter(({ place }) => place !== 'header').map(({ field }) => field));
   if (headers.length > 0) view.append(fold('Headers', '', ...headers.map(({ field }) => field)));
   if (body !== undefined) view.append(body.field);
-  view.append(el('div', { class: 'actions' }, button), result);
+  view.append(el('div', { class: 'actions' }, button));
+  view.append(el('div', { class: 'result' }, outcome, result));
   view.addEventListener('submit', async (event) => {
     event.preventDefault();
     if (!isEnabled(button)) return;
@@ -52,9 +55,12 @@ function form(document, operation, apiKey) {
       const hadKey = apiKey.value !== undefined;
       let sent = await send();
       if (sent.response.status === 401 && (await apiKey.ask(hadKey))) sent = await send();
-      result.replaceChildren(...(await resultView(sent.response, sent.elapsedMs)));
+      const parts = await resultView(sent.response);
+      outcome.replaceChildren(outcomeView(sent.response, sent.elapsedMs));
+      result.replaceChildren(...parts);
     } catch (error) {
-      result.replaceChildren(requestFailed(error));
+      outcome.replaceChildren(requestFailed(error));
+      result.replaceChildren();
     }
     setEnabled(button, true);
   });
@@ -139,19 +145,26 @@ async function timed(request) {
 const maxShownBytes = 64 * 1024;
 
 /**
- * A response as the reader sees it: status, time, headers, body.
+ * The status and the time of a response.
  * @param {Response} response
  * @param {number} elapsedMs
  */
-async function resultView(response, elapsedMs) {
-  const { text, whole } = await beginningOf(response);
+function outcomeView(response, elapsedMs) {
   const code = el('span', { class: 'status', 'data-class': String(response.status).charAt(0) });
   code.append(`${response.status} ${response.statusText}`.trim());
-  const facts = el('span', { class: 'muted small' }, ` ${Math.round(elapsedMs)} ms`);
+  return el('p', {}, code, el('span', { class: 'muted small' }, ` ${Math.round(elapsedMs)} ms`));
+}
+
+/**
+ * The headers and the body of a response.
+ * @param {Response} response
+ */
+async function resultView(response) {
+  const { text, whole } = await beginningOf(response);
   const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n');
   const body = text === '' ? [] : [codeBlock(pretty(text))];
   if (!whole) body.push(el('p', { class: 'muted small' }, 'Only the first 64 KiB are shown.'));
-  return [el('p', {}, code, facts), fold('Response headers', '', codeBlock(headers)), ...body];
+  return [fold('Response headers', '', codeBlock(headers)), ...body];
 }
 
 /** @param {unknown} error */

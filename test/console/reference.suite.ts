@@ -172,6 +172,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await get.getByLabel('If-None-Match').fill('');
     await get.getByRole('button', { name: 'Send request' }).click();
     await get.getByText('"error": "user 7 not found"').waitFor();
+    // A screen reader reads only this part at once.
+    assert.match((await get.getByRole('status').textContent()) ?? '', /^404 Not Found \d+ ms$/);
     const remove = article(page, 'Delete a user');
     await remove.getByText('Try it').click();
     await remove.getByRole('button', { name: 'Send request' }).click();
