@@ -148,5 +148,19 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByLabel('Name').fill('Ada L');
     await form.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('status').filter({ hasText: 'Saved Ada L' }).waitFor();
+    // An element that appears together with its text may not be announced.
+    await page.evaluate(`
+      for (const status of document.querySelectorAll('[role="status"]'))
+        if (status.checkVisibility()) status.dataset.before = ''`);
+    const announced = (hasText: string) =>
+      page.locator('[role="status"][data-before]').filter({ hasText, visible: true }).waitFor();
+    await page.getByRole('searchbox', { name: 'Name' }).fill('x');
+    await announced('No users whose names begin with “x”');
+    await page.goto(`${http}/#/users/7?name=x`);
+    await announced('There is no user 7');
+    await page.getByRole('button', { name: 'New user' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('Bob');
+    await page.keyboard.press('Enter');
+    await announced('Bob is user 2. It is not on this page.');
   });
 });

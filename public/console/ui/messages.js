@@ -58,14 +58,15 @@ export function requestIdLine(error) {
  */
 
 /**
- * Shows a state such as empty or failed instead of the content of a panel.
+ * Shows a state such as empty or failed instead of the content of a panel. Screen readers announce it if the place is
+ * inside an element with the role `status`. They may miss such an element if it is added together with its text.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {string} text
  * @param {StateAction} [action]
  */
 export function showState(place, title, text, action) {
-  const state = el('div', { class: 'state', role: 'status' }, el('h3', {}, title));
+  const state = el('div', { class: 'state' }, el('h3', {}, title));
   if (text !== '') state.append(el('p', {}, text));
   if (action !== undefined) {
     const button = el('button', { class: 'button', type: 'button' }, action.label);
