@@ -89,7 +89,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await form.getByLabel('Name').fill('Ada L');
     await isLive(page);
     await send(http, 'PATCH /users/1', { json: { role: 'admin' } });
-    await page.getByText('version 2 · changed by another person').waitFor();
+    const facts = page.getByRole('status').filter({ hasText: 'version 2 · changed by another person' });
+    await facts.waitFor();
     assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
     assert.equal(await form.getByText('Another person has changed').isVisible(), false);

@@ -61,8 +61,10 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
     const requests = recordRequests(page);
     const lists = () => requests.filter((request) => request.url().includes('users?'));
     await openUser(page, 'user 025');
+    assert.equal(await page.title(), 'User 25 · users-service');
     await page.goBack();
     await page.locator('#detail').waitFor({ state: 'hidden' });
+    assert.equal(await page.title(), 'Users · users-service');
     assert.equal(await page.getByRole('link', { name: 'user 025' }).getAttribute('aria-current'), null);
     assert.equal(lists().length, 0, 'the same page was read again');
     await openUser(page, 'user 025');

@@ -16,6 +16,7 @@ export function createConflictDialog() {
   const dialog = byId('conflict-dialog', HTMLDialogElement);
   const form = byId('conflict-form', HTMLFormElement);
   const place = byId('conflict-fields', HTMLElement);
+  const shownName = part(form, 'name', HTMLElement);
   let isChosen = false;
   /** @type {Promise<unknown>} */
   let asked = Promise.resolve();
@@ -27,13 +28,14 @@ export function createConflictDialog() {
   });
 
   /** @type {Choose} */
-  async function ask(base, mine, theirs) {
+  async function ask(name, base, mine, theirs) {
     isChosen = false;
-    place.replaceChildren(...mine.conflicts.map((name) => choice(name, base, mine, theirs)));
+    shownName.textContent = name;
+    place.replaceChildren(...mine.conflicts.map((field) => choice(field, base, mine, theirs)));
     await showDialog(dialog);
     if (!isChosen) return undefined;
     const answers = readFields(form);
-    const taken = Object.entries(theirs).filter(([name]) => answers[name] === 'theirs');
+    const taken = Object.entries(theirs).filter(([field]) => answers[field] === 'theirs');
     return { ...mine.fields, ...Object.fromEntries(taken) };
   }
 

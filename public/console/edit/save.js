@@ -24,8 +24,9 @@ import { hasStatus } from '../api/api-error.js';
  */
 
 /**
- * Asks which value to keep for each conflicting field. Resolves to `undefined` if the dialog is cancelled.
- * @typedef {(base: Fields, mine: Merge, theirs: Fields) => Promise<Fields | undefined>} Choose
+ * Asks which value to keep for each conflicting field of the record with this name. Resolves to `undefined` if the
+ * dialog is cancelled.
+ * @typedef {(name: string, base: Fields, mine: Merge, theirs: Fields) => Promise<Fields | undefined>} Choose
  */
 
 /**
@@ -58,7 +59,7 @@ export async function save(kind, choose, { record, etag, base }, wanted, signal)
     const merge = mergeFields(base, wanted, fields);
     for (const name of merge.theirs) theirs.add(name);
     const asked = merge.conflicts.length > 0;
-    const chosen = asked ? await choose(base, merge, fields) : merge.fields;
+    const chosen = asked ? await choose(kind.nameOf(record), base, merge, fields) : merge.fields;
     if (chosen === undefined) return undefined;
     // No change is left to send. The edit was discarded, or an earlier attempt succeeded but its response was
     // lost.
