@@ -243,7 +243,8 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, numbered(2));
     const page = await open(t, `${http}/#/users/1`);
     await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
-    await page.locator('#edit-name').focus();
+    // Unlike focus(), click() waits until the user is shown.
+    await page.locator('#edit-name').click();
     await send(http, 'DELETE /users/1');
     await focused(page, '#detail-state button');
     await page.locator('tr[data-id="2"] a').focus();
