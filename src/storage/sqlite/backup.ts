@@ -16,6 +16,8 @@ export type BackupProgress = (done: number, total: number) => void;
 const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;
+// Not every file system can sync a folder, nor may every user open one.
+const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
@@ -41,7 +43,7 @@ export async function backupSqlite(
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
-    if (platform() !== 'win32') await sync(dirname(to), 'r');
+    if (platform() !== 'win32') await syncFolder(dirname(to));
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
@@ -85,4 +87,14 @@ function checkIntact(path: string): void {
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
   await using file = await open(path, flags);
   await file.sync();
+}
+
+async function syncFolder(path: string): Promise<void> {
+  try {
+    await sync(path, 'r');
+  } catch (caught) {
+    if (noSyncCodes.includes(Object(caught).code)) return;
+    const message = `the copy is complete, but a loss of power may remove it: ${messageOf(caught)}`;
+    throw new Error(message, { cause: caught });
+  }
 }

@@ -173,6 +173,27 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual(readdirSync(folder), ['users.db']);
   });
 
+  for (const code of ['EINVAL', 'ENOTSUP', 'EACCES']) {
+    it(`succeeds also in a folder that cannot be synced, with ${code}`, async (t) => {
+      const folder = temporaryFolder();
+      const path = join(folder, 'users.db');
+      await (await openSqliteStore(path)).close();
+      failNextSync(t, Object.assign(new Error(code), { code }), folder);
+      await backupSqlite(path, join(folder, 'backup.db'));
+      assert.deepEqual(readdirSync(folder).toSorted(), ['backup.db', 'users.db']);
+    });
+  }
+
+  it('is reported as complete, but not safe, when a broken disk cannot sync its folder', async (t) => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'users.db');
+    await (await openSqliteStore(path)).close();
+    failNextSync(t, Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }), folder);
+    const message = /: the copy is complete, but a loss of power may remove it: EIO: i\/o error, fsync$/;
+    await assert.rejects(backupSqlite(path, join(folder, 'backup.db')), { kind: 'unavailable', message });
+    assert.deepEqual(readdirSync(folder).toSorted(), ['backup.db', 'users.db']);
+  });
+
   it('does not overwrite a file that is created during the copy', async () => {
     const folder = temporaryFolder();
     const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
