@@ -5,6 +5,7 @@ import { idsExhausted } from '../../domain/record.ts';
 const unavailableCodes = new Set([
   5, // SQLITE_BUSY: another process kept the lock for longer than the busy timeout
   6, // SQLITE_LOCKED
+  7, // SQLITE_NOMEM
   8, // SQLITE_READONLY
   10, // SQLITE_IOERR
   11, // SQLITE_CORRUPT
