@@ -15,6 +15,7 @@ const unavailableCodes = new Set([
   26, // SQLITE_NOTADB
 ]);
 const busy = 5;
+const readOnly = 8;
 const ioError = 10;
 const full = 13;
 const checkConstraint = 275;
@@ -41,6 +42,11 @@ export function diskError(caught: unknown): Error | undefined {
 
 export function isBusy(caught: unknown): boolean {
   return primary(resultCode(caught)) === busy;
+}
+
+/** Whether the connection cannot write, because SQLite could open one of its files only for reading. */
+export function isReadOnly(caught: unknown): boolean {
+  return primary(resultCode(caught)) === readOnly;
 }
 
 /** Whether a new id would be too high. Ids are the only columns with a CHECK. */

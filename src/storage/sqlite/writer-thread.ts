@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { diskError, isBusy, toDomainError } from './errors.ts';
+import { diskError, isBusy, isReadOnly, toDomainError } from './errors.ts';
 import { checkFiles, type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
@@ -19,8 +19,8 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write does
- * not fail the others. When the transaction itself fails, all of its writes fail. `checkCommit`, the result of
- * `watchFiles`, throws when the files are lost.
+ * not fail the others. When the transaction itself fails, all of its writes fail. Throws if the connection cannot write.
+ * `checkCommit`, the result of `watchFiles`, throws when the files are lost.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
@@ -55,8 +55,8 @@ export function groupCommit(
     try {
       return { value: Reflect.apply(writes[name], writes, parameters) };
     } catch (caught) {
-      // This write, or SQLite, has rolled back the transaction: all writes of the group fail.
-      if (!db.isTransaction) throw caught;
+      // All writes of the group fail: the transaction has been rolled back, or the connection cannot write.
+      if (!db.isTransaction || isReadOnly(caught)) throw caught;
       return failed(caught);
     }
   };
@@ -72,6 +72,9 @@ export function groupCommit(
       return { value };
     } catch (caught) {
       if (db.isTransaction) db.exec('ROLLBACK');
+      // A file could not be opened for writing, such as without a free file descriptor. SQLite has opened it for reading,
+      // and does not try again. So end the thread: the next write starts another one.
+      if (isReadOnly(caught)) throw caught;
       return failed(caught);
     }
   };

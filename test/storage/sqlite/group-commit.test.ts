@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { it } from 'node:test';
 import { DomainError } from '../../../src/domain/errors.ts';
+import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { groupCommit } from '../../../src/storage/sqlite/writer-thread.ts';
-import type { SqliteWrites } from '../../../src/storage/sqlite/writes.ts';
+import { type SqliteWrites, sqliteWrites } from '../../../src/storage/sqlite/writes.ts';
 import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const busyTimeoutMs = 20;
 const busy = 5;
@@ -99,3 +105,17 @@ testSchedules(
     }
   },
 );
+
+it('a connection that cannot write ends its thread, and leaves no transaction open', () => {
+  const path = join(temporaryFolder(), 'users.db');
+  writeFileSync(path, '');
+  connect(path, migrate).close();
+  // SQLite opens a file so if it cannot open it for writing.
+  using db = new DatabaseSync(path, { readOnly: true });
+  const commit = groupCommit(db, sqliteWrites(db, 10), () => {}, busyTimeoutMs);
+  for (const name of ['touch', 'create'] as const) {
+    const write = { name, parameters: ['users', { name: 'Ada', role: undefined }] };
+    assert.throws(() => commit([write, write]), /readonly/);
+    assert.equal(db.isTransaction, false);
+  }
+});
