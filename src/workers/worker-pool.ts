@@ -2,7 +2,7 @@ import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
-import type { Observe } from '../telemetry/events.ts';
+import type { Observe, ServiceEvent } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 
@@ -30,6 +30,7 @@ const longestPauseMs = 10_000;
 const stableAfterMs = 10_000;
 // A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;
+const notReloaded = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
 const oneFailure: MetricsSnapshot = { users_service_failures_total: { users_service_failures_total: 1 } };
 
 /**
@@ -75,20 +76,22 @@ export class WorkerPool {
   async reload(): Promise<void> {
     this.#reloads += 1;
     if (this.#reloads > 1) return;
-    try {
-      // One more round is enough for all calls that arrived during the last one.
-      do {
-        this.#reloads = 1;
+    let outcome: ServiceEvent;
+    // One more round is enough for all calls that arrived during the last one, also if it failed.
+    do {
+      this.#reloads = 1;
+      outcome = { type: 'reloaded' };
+      try {
         await this.#replaceAll();
-      } while (this.#reloads > 1);
-      if (!this.#isStopping) this.#options.observe({ type: 'reloaded' });
-    } catch (error) {
-      this.#reportFailedStart(error);
-    } finally {
-      this.#reloads = 0;
-      // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
-      void this.#refill();
-    }
+      } catch (error) {
+        this.#reportFailedStart(error);
+        outcome = { type: 'warning', message: notReloaded };
+      }
+    } while (this.#reloads > 1);
+    this.#reloads = 0;
+    if (!this.#isStopping) this.#options.observe(outcome);
+    // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
+    void this.#refill();
   }
 
   async stop(): Promise<void> {

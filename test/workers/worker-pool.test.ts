@@ -240,6 +240,7 @@ describe('the death of a worker during a replacement', () => {
         'listening',
         'a worker exited: code 7',
         'a new worker exited, so the remaining old workers keep serving',
+        'warning',
       ],
     );
   });
@@ -282,6 +283,37 @@ describe('a reload during another one', () => {
     assert.deepEqual(events, ['listening', 'reloaded']);
     await pool.stop();
   });
+});
+
+describe('a reload whose new worker does not start', () => {
+  const message = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
+  for (const [what, reloads, outcome, forked] of [
+    ['is followed by the next one if that arrived meanwhile', 3, { type: 'reloaded' }, 5],
+    ['says what it means, and may be repeated', 1, { type: 'warning', message }, 3],
+  ] as const) {
+    it(`a reload whose new worker does not start ${what}`, async (t) => {
+      let forks = 0;
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
+        worker.send = (sent) => sent === 'stop' && exit(0);
+        forks += 1;
+        if (forks === 3) exit(2);
+        else setImmediate(() => worker.emit('message', ready));
+        return worker as unknown as Worker;
+      });
+      const events: ServiceEvent[] = [];
+      const pool = createPool(2, 10_000, (event) => events.push(event));
+      t.after(() => pool.stop());
+      await pool.start();
+      await Promise.all(Array.from({ length: reloads }, () => pool.reload()));
+      const cause = 'a worker exited before it was ready: code 2';
+      assert.deepEqual(events.slice(1), [{ type: 'failure', where: 'process', cause }, outcome]);
+      assert.equal(forks, forked);
+      await pool.reload();
+      assert.deepEqual(events.at(-1), { type: 'reloaded' });
+    });
+  }
 });
 
 describe('a worker that starts during a replacement', () => {
