@@ -88,8 +88,13 @@ export async function examineStandbys(
 
 /** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
 export async function reportStandbys(config: Config, observe: Observe, signal: AbortSignal): Promise<void> {
-  for (const { what, isUnreachable } of await examineStandbys(config, signal)) {
-    if (isUnreachable && !signal.aborted)
-      observe({ type: 'warning', message: `${what}; the primary serves its reads` });
+  try {
+    for (const { what, isUnreachable } of await examineStandbys(config, signal)) {
+      if (isUnreachable && !signal.aborted)
+        observe({ type: 'warning', message: `${what}; the primary serves its reads` });
+    }
+  } catch (cause) {
+    // The service works without these warnings.
+    observe({ type: 'failure', where: 'process', cause });
   }
 }
