@@ -75,13 +75,10 @@ export function nodeAgent(
 
 /** grpc-js, which automatically retries calls that a closing server has not started. */
 export const grpcJs: Client = async ({ grpc, signal }) => {
-  const tally = newTally('grpc-js, 4 channels');
+  const tally = newTally('grpc-js, 4 channels of 8 calls');
   const message = new GetUserRequest();
   message.setId(1);
-  const loop = async (): Promise<void> => {
-    const client = new UsersClient(grpc, credentials.createInsecure(), {
-      'grpc.use_local_subchannel_pool': 1,
-    });
+  const loop = async (client: UsersClient): Promise<void> => {
     while (!signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<string | undefined>();
       client.getUser(message, { deadline: Date.now() + 10_000 }, (error) => resolve(error?.message));
@@ -89,9 +86,15 @@ export const grpcJs: Client = async ({ grpc, signal }) => {
       tally.requests += 1;
       if (failure !== undefined) fail(tally, failure);
     }
+  };
+  const channel = async (): Promise<void> => {
+    const client = new UsersClient(grpc, credentials.createInsecure(), {
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    await Promise.all(Array.from({ length: 8 }, () => loop(client)));
     client.close();
   };
-  await Promise.all(Array.from({ length: 4 }, loop));
+  await Promise.all(Array.from({ length: 4 }, channel));
   return tally;
 };
 

@@ -164,7 +164,7 @@ defaults
   option redispatch
   option httpchk GET /health/ready
   # A single failed check on a busy machine does not remove a copy. A drain is detected long before it ends.
-  default-server inter 100ms fall 3 rise 1
+  default-server inter 500ms fastinter 100ms fall 3 rise 1
 listen http
   bind 127.0.0.1:${http}
   stats enable
@@ -174,8 +174,10 @@ listen grpc
   # A health watch sends nothing while the health stays the same.
   timeout client 1h
   timeout server 1h
+  # A copy closes each connection at its age. Each call only reads, so it may be sent again.
+  retry-on all-retryable-errors
   bind 127.0.0.1:${grpc} proto h2
-${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.grpc} proto h2 check port ${copy.http} check-proto h1`).join('\n')}
+${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.grpc} proto h2 track http/copy${n}`).join('\n')}
 `,
 };
 
@@ -223,6 +225,8 @@ async function handOvers(
   const launch = (copy: { http: number; grpc: number }) =>
     start([
       ...['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '1000'],
+      // So low that many connections reach their age during the calls.
+      ...['--grpc-max-age-ms', '1000', '--grpc-max-age-grace-ms', '5000'],
       // By default, nginx sends the name of its upstream as Host.
       ...['--allowed-hosts', '*'],
     ]);

@@ -86,8 +86,11 @@ export function createRecordCalls(send, pathOf) {
  * @returns {Tagged<T>}
  */
 function tagged({ data, headers }) {
-  // If-Match never matches a weak tag. A proxy that compresses responses weakens the tags of the service.
-  return { record: /** @type {T} */ (data), etag: headers.get('etag')?.replace(/^W\//, '') ?? '*' };
+  // If-Match matches only the tag of the service. A proxy that compresses weakens it, or adds the name of the coding.
+  return {
+    record: /** @type {T} */ (data),
+    etag: headers.get('etag')?.replace(/^W\/|-\w+(?="$)/g, '') ?? '*',
+  };
 }
 
 /** @param {Pick<Tagged<unknown>, 'etag'>} tagged */
