@@ -1,9 +1,11 @@
 // Runs first: `npm start` loads it before main.ts, which an older Node.js cannot read; `main.js` imports it.
 const { name, engines } = require('../package.json');
 
-const oldestNode = Number(engines.node.slice('>='.length));
+const oldest = engines.node.slice('>='.length);
+const [oldestMajor, oldestMinor] = oldest.split('.').map(Number);
+const [major, minor] = process.versions.node.split('.').map(Number);
 
-if (Number.parseInt(process.versions.node, 10) < oldestNode) {
-  process.stderr.write(`${name}: needs Node.js ${oldestNode} or newer, this is ${process.version}\n`);
+if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+  process.stderr.write(`${name}: needs Node.js ${oldest} or newer, this is ${process.version}\n`);
   process.exit(1);
 }

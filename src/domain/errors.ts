@@ -94,10 +94,9 @@ export function storeClosed(): DomainError {
   return new DomainError('unavailable', 'the store is closed');
 }
 
-// Not `Error.isError`, which is false for the reason of a signal before Node.js 24.3, nor `instanceof`, which depends on
-// the realm.
+// Not `instanceof`, which depends on the realm.
 function isNamed(caught: unknown, name: string): boolean {
-  return Object(caught).name === name && 'stack' in Object(caught);
+  return Error.isError(caught) && caught.name === name;
 }
 
 /** The failure of a call whose signal has aborted: a passed deadline or a cancelled request, by its reason. */

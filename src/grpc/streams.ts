@@ -35,7 +35,7 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  * oldest is closed.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
- * stream open. Both channels exist since Node.js 24.3; before, these limits do not hold.
+ * stream open.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
   /**
@@ -60,8 +60,6 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
     // grpc-js ignores invalid metadata too, but logs it, API keys included.
     for (const name in headers) if (!isValid(name, headers[name])) delete headers[name];
-    // Node.js 24.2 does not report that a stream has closed.
-    while (open[0]?.closed) open.shift();
     open.push(stream);
     if (isDraining) stream.session?.close();
     const [oldest] = open;

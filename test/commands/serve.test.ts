@@ -411,7 +411,7 @@ describe('the process of the service', () => {
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
     const { code, stdout, stderr } = await runTool(process.execPath, [preload, main]);
     assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
-    assert.match(stderr, /^users-service: needs Node.js 24 or newer, this is v[\d.]+\n$/);
+    assert.match(stderr, /^users-service: needs Node\.js 24\.7 or newer, this is v[\d.]+\n$/);
   });
 
   it('parses requests strictly in a Node.js that is started with --insecure-http-parser', async (t) => {

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { hasTool, runTool } from '../support/tool.ts';
 
@@ -54,23 +54,38 @@ test('npm start --silent prints only the output of the command', { skip }, async
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
+/** Runs a script of a shell with a Node.js that claims to be this version. */
+async function runClaiming(t: TestContext, version: string, script: string, options = '') {
+  const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const claim = join(folder, 'claim.cjs');
+  await writeFile(claim, `Object.defineProperty(process.versions, "node", { value: "${version}" })`);
+  return runTool('/bin/sh', ['-c', script], {
+    cwd: root,
+    env: { PATH: dirname(process.execPath), NODE_OPTIONS: `--require=${claim} ${options}` },
+  });
+}
+
+const skipShell = process.platform === 'win32' && 'Windows runs no scripts of a shell';
+const printVersion = 'node src/main.ts --version';
+
 for (const [what, script, options] of [
   // Without the option, Node.js would read TypeScript, and so run the check of main.ts.
   ['npm start', scripts.start, '--no-experimental-strip-types'],
-  ['the command', 'node src/main.ts --version', ''],
+  ['the command', printVersion, ''],
 ] as const) {
-  test(`${what} prints one clear line on a Node.js that is too old`, {
-    skip: process.platform === 'win32' && 'Windows runs no scripts of a shell',
-  }, async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
-    t.after(() => rm(folder, { recursive: true }));
-    const older = join(folder, 'older.cjs');
-    await writeFile(older, 'Object.defineProperty(process.versions, "node", { value: "23.11.1" })');
-    const { code, stdout, stderr } = await runTool('/bin/sh', ['-c', script], {
-      cwd: root,
-      env: { PATH: dirname(process.execPath), NODE_OPTIONS: `--require=${older} ${options}` },
-    });
-    assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
-    assert.match(stderr, /^users-service: needs Node\.js 24 or newer, this is v[\d.]+\n$/);
+  test(`${what} prints one clear line on a Node.js that is too old`, { skip: skipShell }, async (t) => {
+    for (const version of ['23.11.1', '24.6.0']) {
+      const { code, stdout, stderr } = await runClaiming(t, version, script, options);
+      assert.deepEqual({ version, code, stdout }, { version, code: 1, stdout: '' });
+      assert.match(stderr, /^users-service: needs Node\.js 24\.7 or newer, this is v[\d.]+\n$/);
+    }
   });
 }
+
+test('the command runs on the oldest supported Node.js and on newer ones', { skip: skipShell }, async (t) => {
+  for (const version of ['24.7.0', '24.10.0', '25.0.0']) {
+    const { code, stderr } = await runClaiming(t, version, printVersion);
+    assert.deepEqual({ version, code, stderr }, { version, code: 0, stderr: '' });
+  }
+});
