@@ -12,7 +12,8 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'package-'));
-const nodes = ['24', '26'];
+// The oldest that package.json allows, and the newest of each supported line.
+const nodes = ['24.7.0', '24', '26'];
 
 const npm = (args: string[], cwd: string): string => {
   return execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], {
@@ -21,17 +22,24 @@ const npm = (args: string[], cwd: string): string => {
   });
 };
 
-/** Starts the command, sends one request and stops it. Resolves to the response. */
+/** Starts the command, creates a user and stops it. Resolves to the response. */
 async function runCommand(node: string, project: string): Promise<string> {
   const bin = join(project, 'node_modules', '.bin', 'users-service');
   const args = [bin, '--port', '0', '--grpc-port', '0', '--database', 'sqlite:./users.db', '--log', 'json'];
   const child = spawn(node, args, { cwd: project, stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await once(createInterface({ input: child.stdout }), 'line');
-  const { http }: { http: string } = JSON.parse(String(line));
-  const answer = await fetch(`${http}/health`);
-  child.kill('SIGTERM');
-  const [code] = await once(child, 'exit');
-  return `${answer.status} ${await answer.text()}, exit code ${code}`;
+  const exited = once(child, 'exit');
+  let answer = 'no answer';
+  for await (const line of createInterface({ input: child.stdout })) {
+    const { event, http } = JSON.parse(line);
+    if (event !== 'listening') continue;
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+    answer = `${response.status} ${await response.text()}`;
+    child.kill('SIGTERM');
+  }
+  const [code] = await exited;
+  if (!answer.startsWith('201') || code !== 0) process.exitCode = 1;
+  return `${answer}, exit code ${code}`;
 }
 
 try {
