@@ -16,6 +16,11 @@ import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const { rounds } = readArguments({ rounds: 20 });
+const missing = ['haproxy', 'nginx'].filter((command) => !commandExists(command, '-v'));
+if (missing.length > 0) {
+  console.error(`not installed: ${missing.join(', ')}`);
+  process.exit(1);
+}
 await using cleanups = new AsyncDisposableStack();
 const folder = await mkdtemp(join(tmpdir(), 'restart-'));
 cleanups.defer(() => rm(folder, { recursive: true }));
@@ -260,9 +265,6 @@ async function handOvers(
   return failed;
 }
 
-for (const command of [haproxy.command, nginx.command]) {
-  if (!commandExists(command, '-v')) throw new Error(`install ${command}: copies are handed over behind it`);
-}
 let failed = await rolling();
 failed += await handOvers(haproxy, [...keptHttp, grpcJs]);
 failed += await handOvers(nginx, keptHttp);
