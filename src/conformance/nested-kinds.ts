@@ -1,5 +1,12 @@
 import type { Records } from '../domain/kinds.ts';
-import { type PostDraft, type PostPatch, type PostQuery, parsePostQuery } from '../domain/post.ts';
+import type { SortFields } from '../domain/list-query.ts';
+import {
+  type PostDraft,
+  type PostPatch,
+  type PostQuery,
+  parsePostQuery,
+  postFields,
+} from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
 import type { AnyQuery, Collection, Repository } from '../domain/repository.ts';
 import { addUsers } from './fixture.ts';
@@ -25,6 +32,8 @@ export interface NestedKind<Draft = object, Patch = object, Query extends AnyQue
   readonly updates: readonly (readonly [what: string, patch: Patch, changed: Partial<Draft>])[];
   /** Drafts with unusual values, which must be stored unchanged. */
   readonly exact: readonly (readonly [what: string, draft: Draft])[];
+  /** The fields that lists can be sorted by. */
+  readonly fields: SortFields<string>;
   /** The text that lists are sorted by, and that the filter of the same name compares with a prefix. */
   readonly text: string;
   /** Returns a draft with this text. */
@@ -51,6 +60,7 @@ const posts: NestedKind<PostDraft, PostPatch, PostQuery> = {
     ['a text like JSON', { title: '{"a":1}', body: '{"a":[1,"\\u0000"]}' }],
     ['only spaces', { title: 'title', body: '   ' }],
   ],
+  fields: postFields,
   text: 'title',
   draftOf: (title) => ({ title, body: '' }),
   query: postQuery,

@@ -7,7 +7,7 @@ import type { NestedKind } from './nested-kinds.ts';
 
 /** Declares the tests of the lists of a kind of records that belong to users. */
 export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
-  const { kind, text, draft, draftOf, query, records } = nested;
+  const { kind, fields, text, draft, draftOf, query, records } = nested;
 
   /** The ids that each query returns from records 1 to 4, with the texts b, a, b, A. */
   const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
@@ -20,7 +20,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
     ['limit=3&page=2', [4]],
     ['limit=4&page=2', []],
   ];
-  const sorts = ['id', '-id', text, `-${text}`, `${text},-id`];
+  const sorts = [...Object.keys(fields).flatMap((field) => [field, `-${field}`]), `${text},-id`];
 
   /** Creates records of user 1 with these texts, one after the other, and the same ones of user 2. */
   const addTexts = async (repository: Repository, texts: readonly string[]) => {

@@ -6,6 +6,7 @@ import { status } from '@grpc/grpc-js';
 import { defaultText, variableOf } from '../../src/commands/settings.ts';
 import { type Option, optionRows } from '../../src/config.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
+import { recordKinds } from '../../src/domain/record.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import type { RequestListenerOptions } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
@@ -215,6 +216,14 @@ test('the documentation contains every message that PostgreSQL errors are conver
   const expected = [...errors, cannotConnect(undefined), overloaded()].map(({ message }) => message);
   assert.deepEqual(
     expected.filter((message) => !messages.includes(message)),
+    [],
+  );
+});
+
+test('the steps of a replicated upgrade name the sequence of each table', () => {
+  const page = documents.get('src/storage/README.md') ?? '';
+  assert.deepEqual(
+    recordKinds.filter((kind) => !page.includes(`\`${kind}_id_seq\``)),
     [],
   );
 });

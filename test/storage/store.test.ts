@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { feedOf } from '../../src/conformance/follow.ts';
+import { bodiesOf } from '../../src/domain/kinds.ts';
+import { recordKinds } from '../../src/domain/record.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
+import { refuses } from '../domain/refuses.ts';
 import { temporaryFolder } from './temporary.ts';
 
 const folder = temporaryFolder();
@@ -130,4 +133,13 @@ describe('the posts of a user', () => {
     assert.equal(await store.posts(1).count(filter), 0);
     await store.close();
   });
+});
+
+describe('the value of a column for an absent field', () => {
+  for (const kind of recordKinds) {
+    for (const { field, absent } of tables[kind].columns.filter((column) => column.absent !== undefined)) {
+      it(`is not a value of the ${field} of ${kind}`, () =>
+        refuses(() => bodiesOf[kind].parsePatch({ [field]: absent }), field));
+    }
+  }
 });

@@ -139,15 +139,31 @@ const otherLists: typeof lists = [
   ...Object.entries(userFilters).map(([field, value]) => `${field}=${value}&sort=${field}`),
 ]
   .filter((parameters) => !/sort=-?(id|name|role)$/.test(parameters))
-  .map((parameters) => [parameters, ['', 50_000]]);
+  .map((parameters) => [
+    parameters,
+    userQuery(parameters).sort.map(({ field }) => (field === 'id' ? 50_000 : '')),
+  ]);
 
-const nestedLists = ({ text }: NestedKind): readonly [parameters: string, position: Position][] => [
+const nestedLists = ({
+  fields,
+  text,
+  draftOf,
+}: NestedKind): readonly [parameters: string, position: Position][] => [
   ['', [89_990]],
   ['sort=-id', [100]],
   [`sort=${text}`, ['text 998', 89_990]],
   [`sort=-${text}`, ['text 998', 89_990]],
   [`${text}=text&sort=${text}`, ['text 998', 89_990]],
   [`${text}=text&sort=-${text}`, ['text 998', 89_990]],
+  // All rows have the same value of each other field.
+  ...Object.keys(fields)
+    .filter((field) => field !== 'id' && field !== text)
+    .flatMap((field) =>
+      ['', '-'].map((sign): [string, Position] => [
+        `sort=${sign}${field}`,
+        [Object(draftOf(''))[field], 89_990],
+      ]),
+    ),
 ];
 
 describe('pages of 60,000 users', () => {

@@ -4,8 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
+import { nestedKinds } from '../../../src/conformance/nested-kinds.ts';
 import { testRepository, testTransfer } from '../../../src/conformance/test-repository.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
+import { recordKinds } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
@@ -161,6 +163,19 @@ describe('opening a PostgreSQL store', () => {
       `SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('meta', 'changes')`,
     );
     assert.deepEqual(schemas, [{ schemaname: 'public' }]);
+  });
+
+  it('allows neither NULL in the tables of records, nor records without their user', async (t) => {
+    const { url } = await open(t);
+    const names = recordKinds.map((kind) => `'${kind}'`).join(', ');
+    const nullable = `SELECT table_name, column_name FROM information_schema.columns
+      WHERE table_schema = 'public' AND table_name IN (${names}) AND is_nullable = 'YES'`;
+    assert.deepEqual(await queryAt(url, nullable), []);
+    const keys = `SELECT conrelid::regclass::text AS child, confrelid::regclass::text AS parent
+      FROM pg_constraint WHERE contype = 'f' ORDER BY child`;
+    const children = nestedKinds.map(({ kind }) => kind).sort();
+    const parents = children.map((child) => ({ child, parent: 'users' }));
+    assert.deepEqual(await queryAt(url, keys), parents);
   });
 
   it('rejects a database of a newer release', async (t) => {

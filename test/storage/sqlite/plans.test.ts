@@ -44,11 +44,14 @@ const userPlans: Plans = [
   ['name=A&role=admin&sort=name', byRoleAndName],
   ['name=A&role=admin&sort=-name', byRoleAndName],
 ];
-const nestedPlans = ({ kind, text }: NestedKind): Plans => [
+const nestedPlans = ({ kind, fields, text }: NestedKind): Plans => [
   ['', [`${kind}_by_user`]],
   ['sort=-id', [`${kind}_by_user`]],
-  [`sort=${text}`, [`${kind}_by_user_${text}`]],
-  [`sort=-${text}`, [`${kind}_by_user_${text}`]],
+  ...Object.keys(fields)
+    .filter((field) => field !== 'id')
+    .flatMap((field) =>
+      ['', '-'].map((sign) => [`sort=${sign}${field}`, [`${kind}_by_user_${field}`]] as const),
+    ),
   [`${text}=t&sort=${text}`, [`${kind}_by_user_${text}`]],
   [`${text}=t&sort=-${text}`, [`${kind}_by_user_${text}`]],
 ];
