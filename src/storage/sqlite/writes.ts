@@ -1,4 +1,4 @@
-import type { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync, SQLInputValue, StatementResultingChanges, StatementSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import type { Origin } from '../../domain/change.ts';
 import { keyReused } from '../../domain/errors.ts';
@@ -87,6 +87,13 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   };
 }
 
+/** Runs a statement that changes one row. Fails if a trigger of another program prevents the change. */
+function changeOne(statement: StatementSync, values: readonly SQLInputValue[]): StatementResultingChanges {
+  const result = statement.run(...values);
+  if (result.changes === 0) throw new Error('a trigger has prevented the change');
+  return result;
+}
+
 /** The writes to one table. Each adds its change to the feed. */
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
@@ -116,7 +123,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     insert(draft: object, origin?: Origin): Row | undefined {
       const values = recordValues(given, draft);
       try {
-        const { lastInsertRowid } = insert.run(...values);
+        const { lastInsertRowid } = changeOne(insert, values);
         const record = toRecord<Row>(columns, [Number(lastInsertRowid), ...values, 1]);
         log.add(`${table.record}.created`, record, origin);
         return record;
@@ -132,7 +139,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       if (record === undefined) return undefined;
       const next = patched(table, record, patch);
       if (next === record) return record;
-      update.run(...recordValues(edited, next), next.version, next.id);
+      changeOne(update, [...recordValues(edited, next), next.version, next.id]);
       log.add(`${table.record}.updated`, next, origin);
       return next;
     },
@@ -143,7 +150,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
       try {
-        remove.run(record.id);
+        changeOne(remove, [record.id]);
       } catch (caught) {
         throw isForeignKeyRejected(caught) ? stillReferenced(caught) : caught;
       }

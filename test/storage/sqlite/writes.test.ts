@@ -428,3 +428,27 @@ describe('a full disk', () => {
     assert.equal(await store.users.count({}), 21 + acknowledged);
   });
 });
+
+describe('a trigger of another program that prevents a write', () => {
+  const writes: readonly [verb: string, write: (store: Store) => unknown][] = [
+    ['INSERT', (store) => store.users.create({ name: 'Bob' })],
+    ['UPDATE', (store) => store.users.update(1, { name: 'Bob' })],
+    ['DELETE', (store) => store.users.delete(1)],
+  ];
+  for (const [verb, write] of writes) {
+    it(`makes the ${verb} fail, and leaves neither a change nor a record`, async (t) => {
+      const { store, path } = await open(t);
+      await addUsers(store, 'Ada');
+      await store.posts(1).create({ title: 'a', body: '' });
+      const before = await store.changes?.position();
+      const other = connect(path);
+      other.exec(`CREATE TRIGGER no BEFORE ${verb} ON users BEGIN SELECT RAISE(IGNORE); END`);
+      other.close();
+      await rejects(write(store), 'internal');
+      assert.equal(await store.changes?.position(), before);
+      assert.deepEqual(await store.users.get(1), { id: 1, name: 'Ada', version: 1 });
+      assert.equal(await store.users.count({}), 1);
+      assert.equal(await store.posts(1).count({}), 1);
+    });
+  }
+});
