@@ -197,6 +197,29 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('The service does not accept the API key. Not updated since').waitFor();
     await page.getByRole('button', { name: 'API key: rejected' }).click();
     await page.getByRole('textbox', { description: 'The service does not accept this key.' }).waitFor();
+    await page.keyboard.press('Escape');
+    // Another copy of the service may have rejected it, because it had not read the file of keys yet.
+    service.setApiKeys([apiKey]);
+    await page.getByRole('button', { name: 'API key: set' }).waitFor();
+  });
+
+  test('an API key that was changed on the other page is used when Back restores this one', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey, 'another-key'] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/`);
+    await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'Ada');
+    await page.getByRole('button', { name: 'New user' }).click();
+    await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Unsaved');
+    const read = page.waitForRequest((request) => request.headers()['x-api-key'] === 'another-key');
+    await page.evaluate(`
+      dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }));
+      for (const name of Object.keys(sessionStorage))
+        if (sessionStorage[name] === ${JSON.stringify(apiKey)}) sessionStorage[name] = 'another-key';
+      dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));`);
+    await read;
+    assert.equal(await page.locator('#new-name').inputValue(), 'Unsaved');
   });
 
   test('an API key that was forgotten on the other page is forgotten when Back restores this one', async (t) => {

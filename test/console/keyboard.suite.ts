@@ -225,12 +225,12 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await focused(page, '#users-heading');
     await page.route('**/users?*', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
     await page.getByRole('button', { name: 'Refresh' }).click();
-    const alert = page.getByRole('alert').filter({ hasText: 'The users could not be listed' });
-    await alert.waitFor();
+    const message = page.locator('#list-state .state', { hasText: 'The users could not be listed' });
+    await message.waitFor();
     await tabTo(page, '#list-state button');
-    await alert.evaluate((element) => element.setAttribute('data-old', ''));
+    await message.evaluate((element) => element.setAttribute('data-old', ''));
     await page.keyboard.press('Enter');
-    await page.locator('[role="alert"]:not([data-old])', { hasText: 'could not be listed' }).waitFor();
+    await page.locator('#list-state .state:not([data-old])', { hasText: 'could not be listed' }).waitFor();
     await focused(page, '#list-state button');
     await page.unroute('**/users?*');
     await page.keyboard.press('Enter');

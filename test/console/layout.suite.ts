@@ -42,6 +42,17 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'user 001');
     const phone = await page.locator('#dock').boundingBox();
     assert.ok(phone !== null && phone.y > 740, 'the requests must be below the visible area');
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    for (let n = 0; n < 10; n += 1) {
+      const read = page.waitForResponse('**/users?*');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await read;
+    }
+    const [whole, body] = await page.evaluate<[number, number]>(
+      '[document.documentElement.scrollHeight, Math.ceil(document.body.getBoundingClientRect().height)]',
+    );
+    assert.ok(whole <= body + 1, `the page of ${whole} px ends ${whole - body} px after the list`);
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
     await page.setViewportSize({ width: 1280, height: 740 });
     const desk = await page.locator('#dock').boundingBox();
     assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);

@@ -126,10 +126,10 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
       }),
     );
     await page.goto(`${http}/`);
-    const alert = page.getByRole('alert').filter({ hasText: 'internal error (500)' });
-    await alert.getByText('Request id: abc-123').waitFor();
+    const message = page.getByRole('status').filter({ hasText: 'internal error (500)' });
+    await message.getByText('Request id: abc-123').waitFor();
     await page.unroute('**/users?*');
-    await alert.getByRole('button', { name: 'Try again' }).click();
+    await message.getByRole('button', { name: 'Try again' }).click();
     await firstNameIs(page, 'user 001');
   });
 
@@ -138,7 +138,10 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, 'about:blank');
     await page.route('**/users?*', (route) => route.fulfill({ body: '<p>Sign in</p>' }));
     await page.goto(`${http}/`);
-    await page.getByRole('alert').getByText('The response is not JSON, and may come from a proxy.').waitFor();
+    await page
+      .getByRole('status')
+      .getByText('The response is not JSON, and may come from a proxy.')
+      .waitFor();
   });
 
   test('a new user outside the page is announced with a button to show it, until it is deleted', async (t) => {

@@ -40,7 +40,7 @@ export class ApiKey extends EventTarget {
   }
 
   /**
-   * Records that the service requires a key. Only another key ends a rejection.
+   * Records that the service requires a key. Another key, or `accept`, ends a rejection.
    * @param {boolean} rejected whether the service has rejected the present key
    */
   need(rejected = false) {
@@ -48,6 +48,13 @@ export class ApiKey extends EventTarget {
     this.#isNeeded = true;
     this.isRejected ||= rejected;
     this.dispatchEvent(new Event('need'));
+  }
+
+  /** Ends a rejection of the present key, such as by a copy of the service that had not read it yet. */
+  accept() {
+    if (!this.isRejected) return;
+    this.isRejected = false;
+    this.dispatchEvent(new Event('change'));
   }
 
   /**

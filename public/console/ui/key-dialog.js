@@ -18,8 +18,8 @@ export function createApiKey() {
 }
 
 /**
- * Reads everything again when Back restores this page, as it was left, and the other page has changed or forgotten the
- * key meanwhile.
+ * Reads everything again when Back restores this page, as it was left, and the other page has changed the key meanwhile.
+ * If it has forgotten the key, loads this page again, because nothing must stay.
  * @param {ApiKey} apiKey
  */
 function reloadAfterChange(apiKey) {
@@ -29,7 +29,10 @@ function reloadAfterChange(apiKey) {
     left = apiKey.value;
   });
   addEventListener('pageshow', ({ persisted }) => {
-    if (persisted && apiKey.value !== left) location.reload();
+    const { value } = apiKey;
+    if (!persisted || value === left) return;
+    if (value === undefined) location.reload();
+    else apiKey.value = value;
   });
 }
 

@@ -111,6 +111,7 @@ export function showFailure(place, title, error, retry) {
     return showState(place, 'An API key is needed', 'This service shows its data to API keys only.', action);
   }
   showState(place, title, explain(error), { label: 'Try again', act: retry });
-  place.firstElementChild?.setAttribute('role', 'alert');
+  // Inside a status, screen readers would read an alert twice.
+  if (place.closest('[role="status"]') === null) place.firstElementChild?.setAttribute('role', 'alert');
   place.querySelector('p')?.after(...requestIdLine(error));
 }

@@ -24,6 +24,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
   const heading = byId('detail-heading', HTMLElement);
   const content = byId('detail-content', HTMLElement);
   const state = byId('detail-state', HTMLElement);
+  const facts = byId('detail-facts', HTMLElement);
   /** @type {number | undefined} */
   let openId;
   /** @type {TaggedUser | undefined} */
@@ -84,15 +85,20 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     announce(`User ${id} was deleted. Your text is still here`);
   }
 
-  /** @param {TaggedUser} tagged */
-  function show(tagged) {
+  /**
+   * @param {TaggedUser} tagged
+   * @param {string} [note]
+   */
+  function show(tagged, note = '') {
     loaded = tagged;
     content.removeAttribute('data-deleted');
     clearState(state);
     content.hidden = false;
     heading.textContent = tagged.record.name;
     heading.dir = 'auto';
-    byId('detail-facts', HTMLElement).textContent = `User ${tagged.record.id} · version ${versionOf(tagged)}`;
+    const text = `User ${tagged.record.id} · version ${versionOf(tagged)}${note}`;
+    // Setting the same text would make screen readers read it again.
+    if (facts.textContent !== text) facts.textContent = text;
     editForm.show(tagged);
   }
 
@@ -107,8 +113,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       if (tagged.record.id !== openId) return;
       changed = tagged;
       if (loaded === undefined || versionOf(tagged) <= versionOf(loaded)) return;
-      show(tagged);
-      byId('detail-facts', HTMLElement).append(' · changed by another person');
+      show(tagged, ' · changed by another person');
     },
 
     /** @param {TaggedUser} tagged */
@@ -131,7 +136,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       content.hidden = true;
       clearState(state);
       heading.textContent = `User ${id}`;
-      byId('detail-facts', HTMLElement).textContent = '';
+      facts.textContent = '';
       editForm.close();
       posts.open(id);
       await load();
