@@ -46,13 +46,14 @@ async function checkLostUpdates(url: string): Promise<object> {
   const append = async (letter: string): Promise<void> => {
     for (let done = 0; done < appends; ) {
       const read = await fetch(user);
+      if (read.status !== 200) throw new Error(`GET returned ${read.status}: ${await read.text()}`);
       const { name }: { name: string } = JSON.parse(await read.text());
       const tag = read.headers.get('etag') ?? '';
       const written = await send('PUT', user, { name: name + letter }, { 'if-match': tag });
-      await written.arrayBuffer();
+      const answer = await written.text();
       if (written.status === 200) done += 1;
       else if (written.status === 412) refused += 1;
-      else throw new Error(`PUT returned ${written.status}`);
+      else throw new Error(`PUT returned ${written.status}: ${answer}`);
     }
   };
   await Promise.all(letters.map(append));
