@@ -207,7 +207,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
           opened += 1;
         },
       );
-      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50 }, () => {});
+      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50, waitTimeoutMs: 60_000 }, () => {});
       const read = () => pool.read(prepared('SELECT 1'), []);
       for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 40 }, read));
       await pool.close();
