@@ -247,16 +247,17 @@ describe('the death of a worker during a replacement', () => {
 });
 
 describe('a worker that exits', () => {
-  it('leaves only the connections that it has not accepted, which are closed', (t) => {
+  it('leaves only the connections that it has neither accepted nor rejected, which are closed', (t) => {
     const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
     const worker = Object.assign(new EventEmitter(), { process: child });
     t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
     forkWorker([0, false]);
     const closed: number[] = [];
-    for (const seq of [1, 2]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
+    for (const seq of [1, 2, 3]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
     child.emit('internalMessage', { ack: 1 });
+    child.emit('internalMessage', { cmd: 'NODE_HANDLE_NACK' });
     worker.emit('exit');
-    assert.deepEqual(closed, [2]);
+    assert.deepEqual(closed, [3]);
   });
 });
 
@@ -351,6 +352,12 @@ describe('a worker that starts during a replacement', () => {
       assert.deepEqual(
         causes.map((cause) => (cause instanceof Error ? cause.message : cause)),
         reported === undefined ? [] : [reported],
+      );
+      // The outcome of the reload is of no use to a service that stops.
+      const types = stops ? ['draining', 'closed'] : ['failure', 'warning'];
+      assert.deepEqual(
+        events.slice(1).map(({ type }) => type),
+        types,
       );
     });
   }
