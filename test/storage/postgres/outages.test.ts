@@ -244,6 +244,8 @@ describe('a commit that waits for a standby', () => {
     // lose them now.
     await until(async () => (await store.users.count({})) === 2, 'both writes are committed');
     assert.equal(await kindOf(create()), 'unavailable');
+    // This update changes nothing, but its response would confirm the creation.
+    assert.equal(await kindOf(store.users.update(1, { name: 'Bob' })), 'unavailable');
     await wait('');
     assert.equal((await create()).replayed, true);
     assert.equal(await store.users.count({}), 2);

@@ -173,7 +173,7 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual(readdirSync(folder), ['users.db']);
   });
 
-  for (const code of ['EINVAL', 'ENOTSUP', 'EACCES']) {
+  for (const code of ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM']) {
     it(`succeeds also in a folder that cannot be synced, with ${code}`, async (t) => {
       const folder = temporaryFolder();
       const path = join(folder, 'users.db');
