@@ -5,6 +5,7 @@ import { feedOf } from '../../src/conformance/follow.ts';
 import { bodiesOf } from '../../src/domain/kinds.ts';
 import { recordKinds } from '../../src/domain/record.ts';
 import { openStore } from '../../src/storage/open.ts';
+import { createStore } from '../../src/storage/store.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
 import { refuses } from '../domain/refuses.ts';
 import { temporaryFolder } from './temporary.ts';
@@ -118,6 +119,17 @@ describe('a record as it was stored before a column was added', () => {
 });
 
 describe('the posts of a user', () => {
+  it('can be cancelled while their user is read, because there are none', async () => {
+    const seen: unknown[] = [];
+    const get = (_key: unknown, options: unknown) => void seen.push(options);
+    const operations = { users: { get }, posts: { list: () => ({ items: [] }), count: () => 0 } };
+    const { posts } = createStore({ operations } as unknown as Parameters<typeof createStore>[0]);
+    const options = { signal: new AbortController().signal };
+    assert.equal(await posts(1).list(query, options), undefined);
+    assert.equal(await posts(1).count({}, options), undefined);
+    assert.deepEqual(seen, [options, options]);
+  });
+
   it('are only those of this user, whatever the filter contains', async () => {
     const store = await openStore('memory:');
     for (const name of ['Ada', 'Bob']) await store.users.create({ name });

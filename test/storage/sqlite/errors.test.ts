@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
-import { toDomainError } from '../../../src/storage/sqlite/errors.ts';
+import { isReadOnly, toDomainError } from '../../../src/storage/sqlite/errors.ts';
 
 const codes: readonly [code: number, name: string, kind: ErrorKind][] = [
   [1, 'SQLITE_ERROR', 'internal'],
@@ -11,6 +11,7 @@ const codes: readonly [code: number, name: string, kind: ErrorKind][] = [
   [7, 'SQLITE_NOMEM', 'unavailable'],
   [3082, 'SQLITE_IOERR_NOMEM', 'unavailable'],
   [8, 'SQLITE_READONLY', 'unavailable'],
+  [1288, 'SQLITE_READONLY_CANTINIT', 'unavailable'],
   [10, 'SQLITE_IOERR', 'unavailable'],
   [522, 'SQLITE_IOERR_SHORT_READ', 'unavailable'],
   [11, 'SQLITE_CORRUPT', 'unavailable'],
@@ -29,6 +30,7 @@ describe('an error of SQLite', () => {
       const error = Object.assign(new Error(name), { code: 'ERR_SQLITE_ERROR', errcode });
       const converted = toDomainError(error);
       assert.equal(converted.kind, kind);
+      assert.equal(isReadOnly(error), name.startsWith('SQLITE_READONLY'));
       assert.ok(!converted.message.includes(name), converted.message);
     });
   }
