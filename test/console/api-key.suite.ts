@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
@@ -9,6 +10,15 @@ import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
 const withKey = { headers: { 'x-api-key': apiKey } };
+
+/** The figures are read again when the page becomes visible. */
+async function pollTwice(page: Page): Promise<void> {
+  for (let i = 0; i < 2; i += 1) {
+    const read = page.waitForResponse('**/metrics');
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await read;
+  }
+}
 
 suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
@@ -112,8 +122,10 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'Requests', exact: true }).click();
     assert.ok(!(await page.locator('body').allTextContents()).join().includes(apiKey));
     await page.locator('#request-list code', { hasText: '-H "x-api-key: $API_KEY"' }).first().waitFor();
+    const requests = recordRequests(page);
     await page.reload();
     await page.getByText('No users yet').waitFor();
+    assert.equal(requests.length, 1, 'the list is read once');
   });
 
   test('an API key can be entered before the first write if only writes need it', async (t) => {
@@ -137,6 +149,11 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'New user' }).click();
     await page.getByRole('dialog', { name: 'New user' }).waitFor();
     assert.equal(await page.locator('#key-button').isVisible(), false);
+    // Back restores the page as it was left.
+    const requests = recordRequests(page);
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))");
+    await pollTwice(page);
+    assert.deepEqual(requests, []);
   });
 
   test('an API key can be declined without losing the typed text, and its dialog does not make the form wait', async (t) => {
@@ -169,12 +186,8 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#key-button-label', { hasText: 'API key: rejected' }).waitFor();
     await dialog.getByText('The service does not accept this key').waitFor();
-    // The figures, which are read again when the page becomes visible, need a key too.
-    for (let i = 0; i < 2; i += 1) {
-      const read = page.waitForResponse('**/metrics');
-      await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
-      await read;
-    }
+    // The figures need a key too.
+    await pollTwice(page);
     assert.equal(await page.locator('#key-button-label').textContent(), 'API key: rejected');
     await dialog.getByLabel('Key').fill('r1');
     await page.keyboard.press('Enter');
@@ -193,6 +206,9 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
     await page.keyboard.press('Enter');
     await page.getByText('The charts show the last two minutes').waitFor();
+    const requests = recordRequests(page);
+    await pollTwice(page);
+    assert.deepEqual(requests, [], 'a poll with a key that is already accepted reads nothing again');
     service.setApiKeys(['another-key']);
     await page.getByText('The service does not accept the API key. Not updated since').waitFor();
     await page.getByRole('button', { name: 'API key: rejected' }).click();
@@ -201,6 +217,29 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     // Another copy of the service may have rejected it, because it had not read the file of keys yet.
     service.setApiKeys([apiKey]);
     await page.getByRole('button', { name: 'API key: set' }).waitFor();
+  });
+
+  test('an API key is not marked as rejected by a poll that began with an earlier key', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey, 'another-key'] });
+    const page = await open(t, `${http}/`);
+    const key = page.getByRole('dialog', { name: 'API key' }).getByLabel('Key');
+    await key.fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.getByText('The charts show the last two minutes').waitFor();
+    const reached = Promise.withResolvers<void>();
+    const replaced = Promise.withResolvers<void>();
+    await page.route('**/metrics', async (route) => {
+      reached.resolve();
+      await replaced.promise;
+      await route.fulfill({ status: 401, json: { error: 'no' } });
+    });
+    await reached.promise;
+    await page.getByRole('button', { name: 'API key: set' }).click();
+    await key.fill('another-key');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'API key' }).waitFor({ state: 'hidden' });
+    replaced.resolve();
+    await page.getByText('The figures need an API key. Not updated since').waitFor();
   });
 
   test('an API key that was changed on the other page is used when Back restores this one', async (t) => {
@@ -212,7 +251,10 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'Ada');
     await page.getByRole('button', { name: 'New user' }).click();
     await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Unsaved');
-    const read = page.waitForRequest((request) => request.headers()['x-api-key'] === 'another-key');
+    const reads = (request: Request) => new URL(request.url()).pathname === '/users';
+    const read = page.waitForRequest(
+      (request) => reads(request) && request.headers()['x-api-key'] === 'another-key',
+    );
     await page.evaluate(`
       dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }));
       for (const name of Object.keys(sessionStorage))

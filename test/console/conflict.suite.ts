@@ -228,6 +228,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   for (const [start, end] of [
     ['W/"', '"'],
     ['"', '-gzip"'],
+    ['W/"', '-gzip"'],
   ]) {
     test(`a change is saved behind a proxy that makes entity tags ${start}1${end}`, async (t) => {
       const { http } = await startService(t);

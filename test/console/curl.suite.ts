@@ -120,7 +120,14 @@ suite('console: requests', { skip: noBrowser }, () => {
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('heading', { name: 'Ada' }).waitFor();
     await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    await page.getByText(`grpcurl -plaintext -d '{"id":1}' 127.0.0.1:50051 Users/GetUser`).waitFor();
+    const line = `grpcurl -plaintext -d '{"id":1}' 127.0.0.1:50051 Users/GetUser`;
+    await page.getByText(line).waitFor();
+    const newest = page.locator('#request-list code').first();
+    assert.equal(await newest.textContent(), await page.locator('#dock-line').textContent());
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy this grpcurl command' }).click();
+    await announced(page, 'Copied');
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), line);
     await page.getByLabel('gRPC port').fill('6000');
     await page.keyboard.press('Enter');
     await page.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
@@ -161,7 +168,7 @@ suite('console: requests', { skip: noBrowser }, () => {
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'Requests', exact: true }).click();
     await page.getByRole('button', { name: 'Copy this curl command' }).focus();
-    await page.evaluate('getSelection().selectAllChildren(document.querySelector("#request-list pre"))');
+    await page.evaluate('getSelection().selectAllChildren(document.querySelector("#request-list code"))');
     await page.evaluate("document.querySelector('#refresh-button').click()");
     const items = page.locator('#request-list > li');
     await items.nth(1).waitFor();

@@ -46,7 +46,7 @@ export class ApiKey extends EventTarget {
   need(rejected = false) {
     if (this.#isNeeded && (this.isRejected || !rejected)) return;
     this.#isNeeded = true;
-    this.isRejected ||= rejected;
+    this.isRejected = rejected;
     this.dispatchEvent(new Event('need'));
   }
 

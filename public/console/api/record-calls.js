@@ -89,7 +89,7 @@ function tagged({ data, headers }) {
   // If-Match matches only the tag of the service. A proxy that compresses weakens it, or adds the name of the coding.
   return {
     record: /** @type {T} */ (data),
-    etag: headers.get('etag')?.replace(/^W\/|-\w+(?="$)/g, '') ?? '*',
+    etag: headers.get('etag')?.replace(/^W\/|-\w+(?=")/g, '') ?? '*',
   };
 }
 

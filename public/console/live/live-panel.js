@@ -41,7 +41,7 @@ export function createLivePanel({ connection, apiKey }) {
     // key has expired. It may have been replaced during the poll.
     if (status === 401) apiKey.need(key !== undefined && key === apiKey.value);
     if (status !== 200) return showStale(reasonFor(status, apiKey.isRejected));
-    if (key !== undefined && key === apiKey.value) apiKey.accept();
+    if (key === apiKey.value) apiKey.accept();
     delete panel.dataset['stale'];
     shownAt = new Date();
     note.textContent = 'The charts show the last two minutes, and begin again after a pause.';
