@@ -174,7 +174,7 @@ export function optionsOf(config: Config): CheckedOptions {
   return arrange({}, (flag) => config[flag]) as CheckedOptions;
 }
 
-/** The options of a library call, with defaults. Throws a `RangeError` or `TypeError` for the first wrong value. */
+/** The options of a library call, with defaults. A `RangeError` or `TypeError` names the first wrong value. */
 export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
   return arrange(given, (_, row, value) => {
     const requirement = value === undefined ? undefined : unmetRequirement(row, value);

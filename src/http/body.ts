@@ -176,7 +176,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Checks the text before it is parsed, because creating many values takes long.
+// Checks the text before it is parsed: creating many values takes long, and deep values overflow the stack.
 function checkShape(text: string): void {
   let depth = 0;
   let members = 0;

@@ -83,7 +83,7 @@ export interface ByteRange {
 
 const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
 
-/** Parses a Range header (RFC 9110, 14.2). Ignores several ranges, another unit and a malformed header: all is sent. */
+/** Parses a Range header (RFC 9110, 14.2). For several ranges, another unit or a malformed one, the whole is sent. */
 export function parseRange(
   header: string | undefined,
   size: number,

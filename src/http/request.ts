@@ -138,7 +138,7 @@ export class HttpRequest {
     return value;
   }
 
-  /** The body as JSON. Fails with 400, 413, 415 or 503. `maxBytes` and the option `maxBodyBytes` limit its length. */
+  /** The body as JSON. Fails with 400, 413, 415 or 503. The smaller of `maxBytes` and `maxBodyBytes` is its limit. */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);
