@@ -8,6 +8,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { shapeDigest } from '../test/kit/openapi-shape.ts';
+import { readArguments } from './harness/arguments.ts';
+
+readArguments({});
 
 const document = fileURLToPath(new URL('../public/openapi.json', import.meta.url));
 const folder = new URL('../test/generated/', import.meta.url);

@@ -81,7 +81,7 @@ export const options = {
   cors: { kind: 'ORIGINS', default: [], path: 'cors', variable: 'CORS_ORIGINS',
     meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
   'allowed-hosts': { kind: 'NAMES', default: [], path: 'allowedHosts',
-    meaning: 'Further host names of the service, separated by commas; *: all. On a loopback host, only these, the host itself, localhost, 127.0.0.1 and [::1] are served.' },
+    meaning: 'Host names that clients may use, separated by commas; *: all. localhost, 127.0.0.1, [::1] and the host itself are always served, other IP addresses only if the host is not loopback. Without names: on a loopback host no others, else all.' },
   'utility-routes': { default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
     meaning: 'Whether /info, /echo, /private and /boom exist.' },
   log: { default: 'json', values: ['json', 'pretty', 'off'],

@@ -24,7 +24,9 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readArguments } from '../harness/arguments.ts';
 
+const { check: isCheck } = readArguments({ check: false });
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const generated = join(root, 'generated');
 const modules = fileURLToPath(new URL('node_modules', import.meta.url));
@@ -36,7 +38,7 @@ try {
   const out = mkdtempSync(join(tmpdir(), 'generate-'));
   try {
     generate(findTools(), out);
-    if (process.argv.includes('--check')) check(out);
+    if (isCheck) check(out);
     else replace(out);
   } finally {
     rmSync(out, { recursive: true });

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -86,7 +86,8 @@ describe('npm run generate', {
     const protoc = join(folder, 'protoc.cjs');
     for (const path of [tools, generated]) await mkdir(path, { recursive: true });
     await cp(script, join(tools, 'generate.ts'));
-    await writeFile(join(tools, 'package.json'), '{ "type": "module" }');
+    await cp(join(dirname(script), '../harness/arguments.ts'), join(folder, 'scripts/harness/arguments.ts'));
+    await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
     await writeFile(protoc, compiler, { mode: 0o755 });
     for (const name of [...written, 'removed_pb.js']) await writeFile(join(generated, name), 'old');
     const env = { PROTOC: protoc, PROTOC_GEN_GRPC: protoc, PROTOC_GEN_TS: protoc };

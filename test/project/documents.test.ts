@@ -62,6 +62,14 @@ test('scripts/README.md describes each npm script that runs a file of scripts', 
   );
 });
 
+test('each npm script that runs a file of scripts has --help, and rejects unknown arguments', () => {
+  const files = Object.values(scripts).flatMap((command) => /scripts\/(?!\S+ ci)\S+\.ts/.exec(command) ?? []);
+  assert.deepEqual(
+    files.filter((file) => !readFileSync(join(root, file), 'utf8').includes('readArguments(')),
+    [],
+  );
+});
+
 test('each file of scripts is run by an npm script or imported by another file', () => {
   const files = globSync('scripts/*.ts', { cwd: root });
   const texts = globSync('{scripts,test}/**/*.ts', { cwd: root, exclude: ['**/node_modules/**'] }).map(

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { createService, type Service } from '../../src/service.ts';
 import { documents } from '../kit/markdown.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
+import { runCommand } from '../support/command.ts';
 
 const run = promisify(execFile);
 
@@ -95,4 +98,12 @@ it('src/rest/README.md, the example that follows the next links, reads all users
     users.map(({ name }: { name: string }) => name),
     names,
   );
+});
+
+it('the records that src/storage/README.md shows can be imported', async () => {
+  const [, input = ''] =
+    /^```json\n(\{"type":"user"[\s\S]*?)^```$/m.exec(documents.get('src/storage/README.md') ?? '') ?? [];
+  const database = `sqlite:${join(temporaryFolder(), 'users.db')}`;
+  const { code, stderr } = await runCommand(['import', '--partial', '--database', database], { input });
+  assert.deepEqual([code, input.split('\n').length], [0, 3], stderr);
 });
