@@ -103,32 +103,47 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   const writeAll = (): void => {
     for (const text of texts.splice(0)) send(text);
   };
-  // Malformed connections and lost databases cause floods, which must not hide events of another kind.
-  const limits = new Map<string, ReturnType<typeof limitRate>>();
-  const limitOf = (event: RefusedEvent | FailureEvent) => {
-    const kind = event.type === 'refused' ? `${event.face} ${event.status}` : event.where;
-    const limit = limits.get(kind) ?? limitRate(event.type === 'refused' ? 1 : 20, print);
-    limits.set(kind, limit);
-    return limit;
-  };
-  const endLimits = (): void => {
-    for (const { endSecond } of limits.values()) endSecond();
+  /** The kinds of events in this second. Floods of malformed connections must not hide events of another kind. */
+  const floods = new Map<string, { readonly perSecond: number; taken: number; last?: Line }>();
+  let second: NodeJS.Timeout | undefined;
+  const endSecond = (): void => {
+    for (const [kind, { perSecond, taken, last }] of floods) {
+      if (last === undefined) floods.delete(kind);
+      else {
+        print(last, taken - perSecond);
+        // The line just printed counts as the first of the next second.
+        floods.set(kind, { perSecond, taken: 1 });
+      }
+    }
     write();
+    clearTimeout(second);
+    second = floods.size === 0 ? undefined : setTimeout(endSecond, 1_000).unref();
+  };
+  /** Prints the first events of each second; the others become one line with a count when it ends. */
+  const printLimited = (event: RefusedEvent | FailureEvent): void => {
+    const [kind, perSecond] =
+      event.type === 'refused' ? [`${event.face} ${event.status}`, 1] : [event.where, 20];
+    const flood = floods.get(kind) ?? { perSecond, taken: 0 };
+    floods.set(kind, flood);
+    second ??= setTimeout(endSecond, 1_000).unref();
+    flood.taken += 1;
+    if (flood.taken <= perSecond) print(event);
+    else flood.last = event;
   };
   return {
     observe(event) {
       if (event.type === 'request') return print(event);
-      if (event.type === 'refused' || event.type === 'failure') return limitOf(event).take(event);
+      if (event.type === 'refused' || event.type === 'failure') return printLimited(event);
       print(event.type === 'listening' ? { ...event, version } : event);
       // These events are rare, and an operator or a script often waits for them.
       write();
     },
     flush() {
-      endLimits();
+      endSecond();
       writeAll();
     },
     async end() {
-      endLimits();
+      endSecond();
       const giveUpAt = performance.now() + endTimeoutMs;
       const waitForReader = async (): Promise<void> => {
         while (texts.length + sink.writableLength > 0 && performance.now() < giveUpAt) {
@@ -144,32 +159,6 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       await waitForReader();
     },
   };
-}
-
-/** Prints the first events of each second; the others become one line with a count when it ends. */
-function limitRate(perSecond: number, print: (event: Line, count?: number) => void) {
-  let taken = 0;
-  let last: Line | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  const endSecond = (): void => {
-    if (last === undefined) {
-      clearInterval(timer);
-      timer = undefined;
-      taken = 0;
-      return;
-    }
-    print(last, taken - perSecond);
-    last = undefined;
-    // The line just printed counts as the first of the next second.
-    taken = 1;
-  };
-  const take = (event: Line): void => {
-    timer ??= setInterval(endSecond, 1_000).unref();
-    taken += 1;
-    if (taken <= perSecond) print(event);
-    else last = event;
-  };
-  return { take, endSecond };
 }
 
 function jsonText(event: Line, time: string, count: number): string {
