@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
@@ -8,7 +9,7 @@ export const maxJsonDepth = 64;
 /** The maximum number of array elements and object members together. An empty array or object counts as one. */
 export const maxJsonMembers = 10_000;
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+const utf8 = new TextDecoder();
 
 export function checkEncoding({ headers }: IncomingMessage): void {
   const encoding = headers['content-encoding'];
@@ -154,7 +155,8 @@ export interface Json {
 
 /** Decodes and parses JSON. Each mistake fails with 400 and its own message. */
 export function parseJson(bytes: Uint8Array): Json {
-  return parseText(decode(bytes));
+  if (!isUtf8(bytes)) throw new HttpError(400, 'the body must be well-formed UTF-8');
+  return parseText(utf8.decode(bytes));
 }
 
 function parseText(text: string): Json {
@@ -165,14 +167,6 @@ function parseText(text: string): Json {
     return { text, value };
   } catch (error) {
     throw new HttpError(400, 'the body must be well-formed JSON', {}, { cause: error });
-  }
-}
-
-function decode(bytes: Uint8Array): string {
-  try {
-    return utf8.decode(bytes);
-  } catch (error) {
-    throw new HttpError(400, 'the body must be well-formed UTF-8', {}, { cause: error });
   }
 }
 
