@@ -30,7 +30,7 @@ export type Coding = (typeof codings)[number];
  * Leaves out folders that this user cannot read. Requests can only select these files, so no path leads out of it.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
-  const folder = realpathSync(publicFolder);
+  const folder = realpathSync.native(publicFolder);
   const found = new Map(walk(folder, folder, [folder]).map((file) => [file.path, file]));
   return [...found].flatMap(([path, plain]): StaticFile[] => {
     const compressed = { br: found.get(`${path}.br`), gzip: found.get(`${path}.gz`) };
@@ -67,10 +67,10 @@ function walkInner(...parameters: Parameters<typeof walk>): KnownFile[] {
   }
 }
 
-/** The path without links; `undefined` if a link leads nowhere. */
+/** The path without links, in the case of the file system; `undefined` if a link leads nowhere. */
 function realPath(path: string): string | undefined {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return undefined;
   }

@@ -32,8 +32,6 @@ const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'E
 const busyCodes = ['EMFILE', 'ENFILE'];
 // A file up to this size is read at once, and kept in memory.
 const smallFileBytes = 64 * 1024;
-// A file that has just changed may change again with the same time, because file systems store times in steps.
-const settledMs = 100;
 
 /**
  * Creates the handler of a file, with conditional requests, one range, and compression. `extra` are further headers.
@@ -45,8 +43,8 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
   const keep = (coding: Coding | undefined, version: Version): void => {
     memory.freeBytes += kept.get(coding)?.stat.size ?? 0;
     kept.delete(coding);
-    const { size, ctimeMs } = version.stat;
-    if (size > Math.min(smallFileBytes, memory.freeBytes) || Date.now() - ctimeMs < settledMs) return;
+    const { size } = version.stat;
+    if (size > Math.min(smallFileBytes, memory.freeBytes) || !isSettled(version.stat, Date.now())) return;
     memory.freeBytes -= size;
     kept.set(coding, version);
   };
@@ -160,6 +158,14 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
 async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> {
   const opened = await readlink(`/proc/self/fd/${fd}`).catch(() => realpath(path));
   return opened === path || opened === `${path} (deleted)`;
+}
+
+/**
+ * Whether a file that changes at this time, in ms, must get another time. File systems store times in steps, some in whole
+ * seconds or in two.
+ */
+export function isSettled({ ctimeMs }: Pick<Stats, 'ctimeMs'>, now: number): boolean {
+  return now - ctimeMs >= (ctimeMs % 1_000 === 0 ? 2_000 : 100);
 }
 
 // A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. The tag of a

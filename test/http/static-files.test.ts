@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import fs from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { contentType } from '../../src/http/static-files.ts';
+import { contentType, listFiles } from '../../src/http/static-files.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -153,3 +154,15 @@ for (const [what, inner, mode, want] of unreadable) {
     assert.deepEqual(await listAsNobody(folder), want);
   });
 }
+
+test('a file has the path that requests get from the system, also if the file system ignores case', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'static-files-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'a.txt'), 'a');
+  const native = t.mock.method(fs.realpathSync, 'native', () => folder);
+  assert.deepEqual(
+    listFiles(folder.toUpperCase()).map(({ plain }) => plain.path),
+    [join(folder, 'a.txt')],
+  );
+  assert.equal(native.mock.callCount(), 1);
+});

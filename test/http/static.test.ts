@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
-import { fileHandler } from '../../src/http/static.ts';
+import { fileHandler, isSettled } from '../../src/http/static.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import type { FailureEvent } from '../../src/telemetry/events.ts';
 import type { RawResponse } from '../kit/raw.ts';
@@ -472,6 +472,17 @@ test('a long file has another entity tag after it was replaced by one with the s
     tags.add(await etagOf(site, '/digits.txt'));
   }
   assert.equal(tags.size, 2);
+});
+
+test('a file is kept only if its next change must get another time, also where times are whole seconds', () => {
+  assert.deepEqual(
+    [99, 100].map((age) => isSettled({ ctimeMs: 5_000.25 }, 5_000.25 + age)),
+    [false, true],
+  );
+  assert.deepEqual(
+    [1_999, 2_000].map((age) => isSettled({ ctimeMs: 5_000 }, 5_000 + age)),
+    [false, true],
+  );
 });
 
 test('a small file is read once and then served from memory until it changes', async (t) => {

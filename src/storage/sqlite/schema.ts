@@ -96,6 +96,7 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
   try {
     db.exec(`
       PRAGMA synchronous = FULL;
+      PRAGMA fullfsync = ON; -- on macOS, fsync leaves data in the cache of the drive
       PRAGMA temp_store = MEMORY; -- a temporary folder may be missing, such as in a read-only container
       PRAGMA cache_size = -${cacheKib};
       PRAGMA wal_autocheckpoint = ${checkpointPages};

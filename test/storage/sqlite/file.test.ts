@@ -72,6 +72,7 @@ describe('the file of a SQLite store', () => {
     const db = connect(path);
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
     assert.deepEqual([pragma('journal_mode'), pragma('synchronous'), pragma('foreign_keys')], ['wal', 2, 1]);
+    assert.equal(pragma('fullfsync'), 1);
     assert.equal(pragma('journal_size_limit'), maxIdleLogBytes);
     db.close();
   });
