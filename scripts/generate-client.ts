@@ -12,19 +12,23 @@ import { readArguments } from './harness/arguments.ts';
 
 readArguments({});
 
-const document = fileURLToPath(new URL('../public/openapi.json', import.meta.url));
+const document = new URL('../public/openapi.json', import.meta.url);
 const folder = new URL('../test/generated/', import.meta.url);
-const types = fileURLToPath(new URL('openapi.ts', folder));
+const types = new URL('openapi.ts', folder);
 const packages = ['openapi-typescript@7.13.0', 'typescript@5.9.3'];
 
 mkdirSync(folder, { recursive: true });
 const args = ['exec', '--yes', ...packages.map((name) => `--package=${name}`), '--'];
-const { status } = spawnSync('npm', [...args, 'openapi-typescript', document, '--output', types], {
-  // Run outside the project, so that the generator does not use the TypeScript of the project.
-  cwd: fileURLToPath(folder),
-  stdio: ['ignore', 'ignore', 'inherit'],
-  shell: process.platform === 'win32',
-});
+const { status } = spawnSync(
+  'npm',
+  [...args, 'openapi-typescript', '../../public/openapi.json', '--output', 'openapi.ts'],
+  {
+    // Run outside the project, so that the generator does not use the TypeScript of the project.
+    cwd: fileURLToPath(folder),
+    stdio: ['ignore', 'ignore', 'inherit'],
+    shell: process.platform === 'win32',
+  },
+);
 if (status === 0) {
   const digest = shapeDigest(JSON.parse(readFileSync(document, 'utf8')));
   const header = `// GENERATED CODE -- DO NOT EDIT! npm run generate:client\n// shape ${digest}\n`;

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { credentials } from '@grpc/grpc-js';
 import { UsersClient } from '../generated/users_grpc_pb.js';
 import { GetUserRequest } from '../src/grpc/users.ts';
@@ -25,7 +26,7 @@ export type Client = (target: Target) => Promise<Tally>;
 
 /** The duration of one run of an external program, in seconds. */
 const runSeconds = 3;
-const protoFile = new URL('../proto/users.proto', import.meta.url).pathname;
+const protoFile = fileURLToPath(new URL('../proto/users.proto', import.meta.url));
 
 function newTally(client: string): Tally {
   return { client, requests: 0, failures: new Map(), note: '' };

@@ -36,7 +36,8 @@ export async function openPort<Bound>(
     const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
     const address = authority(host, port);
     if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
-    if (code === 'EACCES') throw new StartError(option, `${address} needs more privileges`, caught);
+    if (code === 'EACCES')
+      throw new StartError(option, `${address} needs more privileges, or the system reserves it`, caught);
     if (code === 'EADDRNOTAVAIL' || code === 'EINVAL') {
       throw new StartError('host', `${host} is not an address of this machine`, caught);
     }

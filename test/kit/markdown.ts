@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -11,7 +12,7 @@ export const documents: ReadonlyMap<string, string> = new Map(
     exclude: ['**/node_modules/**'],
   })
     .sort()
-    .map((path) => [path, readFileSync(new URL(path, `file://${root}`), 'utf8')]),
+    .map((path) => [path.replaceAll('\\', '/'), readFileSync(join(root, path), 'utf8')]),
 );
 
 type Row = readonly string[];

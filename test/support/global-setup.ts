@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, cp, mkdtemp, rm, statfs } from 'node:fs/promises';
+import { chmod, cp, mkdtemp, realpath, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -18,7 +18,8 @@ let guard: ReturnType<typeof startGuard> | undefined;
  * file also runs without this setup.
  */
 export async function globalSetup(): Promise<void> {
-  folder = await mkdtemp(join(await findPlace(), 'users-service-tests-'));
+  // On macOS the temporary folder is behind a link, but messages have the real path.
+  folder = await realpath(await mkdtemp(join(await findPlace(), 'users-service-tests-')));
   guard = startGuard(folder);
   // PostgreSQL runs as another user if the tests run as root.
   await chmod(folder, 0o755);
