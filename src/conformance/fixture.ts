@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
-import type { Page, PageStart } from '../domain/list-query.ts';
+import { type Page, type PageStart, positionOf, type Sort } from '../domain/list-query.ts';
 import type { CreateOptions, Repository } from '../domain/repository.ts';
 import {
   parseUserQuery,
@@ -129,20 +129,22 @@ export async function addUsers(repository: Repository, ...users: readonly string
 /** Reads all pages of a query, each after the last row of the previous page. */
 export async function walkUsers(repository: Repository, text: string): Promise<User[]> {
   const query = userQuery(text);
-  return walk(query.start, (start) => repository.users.list({ ...query, start }));
+  return walk(query, (start) => repository.users.list({ ...query, start }));
 }
 
 /** More rows than any list of the tests has. Without a limit, a next page that leads back would never end. */
 export const maxWalked = 10_000;
 
 /** Reads all pages, each after the last row of the previous page. */
-export async function walk<T>(
-  first: PageStart,
+export async function walk<T extends object>(
+  { start, sort }: { readonly start: PageStart; readonly sort: Sort<string> },
   fetchPage: (start: PageStart) => Promise<Page<T>>,
 ): Promise<T[]> {
-  let page = await fetchPage(first);
+  let page = await fetchPage(start);
   const items = [...page.items];
   while (page.next !== undefined) {
+    // The cursors of the HTTP API contain this position, and any other value in one is rejected.
+    assert.deepEqual({ next: page.next }, { next: positionOf(items.at(-1) ?? {}, sort) });
     page = await fetchPage({ after: page.next });
     assert.notEqual(page.items.length, 0, 'a next page is empty, although no row was deleted');
     items.push(...page.items);

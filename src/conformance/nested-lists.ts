@@ -31,7 +31,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
   };
   const walkNested = (repository: Repository, wanted: string) => {
     const parsed = query(wanted);
-    return walk(parsed.start, async (start) => {
+    return walk(parsed, async (start) => {
       const page = await records(repository, 1).list({ ...parsed, start });
       assert(page, 'user 1 does not exist');
       return page;

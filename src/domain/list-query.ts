@@ -13,7 +13,10 @@ export interface SortKey<Field extends string> {
  */
 export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
 
-/** The sort values of a row, with `id` last: a place in a list that does not move when rows are inserted. */
+/**
+ * The sort values of a row, with `id` last: a place in a list that does not move when rows are inserted. An absent
+ * value is the empty text.
+ */
 export type Position = readonly (string | number)[];
 
 /** The fields that a list can be sorted by, each with the parser of its values. */
