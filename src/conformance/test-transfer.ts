@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { ChangesGone } from '../domain/change.ts';
 import { byKind, maxId, maxVersion, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
@@ -105,12 +106,12 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await follow(feed, ({ length }) => length === 1);
       const before = await feed.position();
       await store.importRows('users', users);
-      await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
-      await rejects(feed.read({ after: before, limit: 1 }), 'gone');
+      await assert.rejects(feed.read({ after: 0, limit: 1 }), ChangesGone);
+      await assert.rejects(feed.read({ after: before, limit: 1 }), ChangesGone);
       for (const nested of nestedKinds) {
         const between = await feed.position();
         await store.importRows(nested.kind, [rowOf(nested, [3, 1])]);
-        await rejects(feed.read({ after: between, limit: 1 }), 'gone');
+        await assert.rejects(feed.read({ after: between, limit: 1 }), ChangesGone);
       }
       const after = await feed.position();
       assert.equal(await store.importRows('users', users), 0);
@@ -133,7 +134,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       for (const to of [full, empty]) {
         do await addUsers(to, 'later');
         while ((await feedOf(to).position()) <= after);
-        await rejects(feedOf(to).read({ after, limit: 1 }), 'gone');
+        await assert.rejects(feedOf(to).read({ after, limit: 1 }), ChangesGone);
       }
     });
 

@@ -12,15 +12,15 @@ import { createMemoryStore, type MemoryStoreOptions } from '../../../src/storage
 testRepository('memory', async (options) => createMemoryStore(options), { feed: true });
 testTransfer('memory', async () => createMemoryStore());
 
-/** A store with gaps between its positions, which rejects each position that it has not returned before. */
+/** A store with gaps between its positions. It rejects positions that it has not given to its reader. */
 function createSparseStore(options?: MemoryStoreOptions): Store {
   const store = createMemoryStore(options);
   if (store.changes === undefined) return store;
   const feed = feedOf(store);
-  const returned = new Set([0]);
+  const given = new Set([0]);
   const position = (dense: number, inGap = false): number => {
     const sparse = 2 * dense + (inGap ? 1 : 0);
-    returned.add(sparse);
+    given.add(sparse);
     return sparse;
   };
   return {
@@ -29,8 +29,14 @@ function createSparseStore(options?: MemoryStoreOptions): Store {
       ...feed,
       position: async (options) => position(await feed.position(options)),
       async read(query, options) {
-        if (!returned.has(query.after)) throw new ChangesGone(query.after, 0);
-        const page = await feed.read({ ...query, after: Math.floor(query.after / 2) }, options);
+        const { after } = query;
+        if (!given.has(after)) throw new ChangesGone(after, 0);
+        const page = await feed.read({ ...query, after: Math.floor(after / 2) }, options).catch((error) => {
+          // A reader continues after the position before the oldest change, which is in a gap.
+          throw error instanceof ChangesGone
+            ? new ChangesGone(after, position(error.oldest - 1, true) + 1)
+            : error;
+        });
         const changes = page.changes.map((change) => ({ ...change, position: position(change.position) }));
         return { changes, next: position(page.next, page.more), more: page.more };
       },
