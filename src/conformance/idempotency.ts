@@ -41,11 +41,12 @@ export function testIdempotency(fixture: Fixture): void {
         keyed('K'),
         keyed('k '),
         keyed('k'.repeat(255)),
+        keyed(`${'n'.repeat(64)}\n${'k'.repeat(255)}`),
       ]) {
         const { replayed } = await repository.users.create({ name: 'Ada' }, options);
         assert.equal(replayed, false);
       }
-      assert.equal(await repository.users.count({}), 6);
+      assert.equal(await repository.users.count({}), 7);
     });
 
     it('replays the original record, even after it was changed or deleted', async (t) => {

@@ -128,6 +128,7 @@ export interface CreateOptions extends Pick<ChangeOptions, 'origin'> {
  * wait for it or fail with `conflict`.
  */
 export interface IdempotencyKey {
+  /** At most 320 ASCII characters, which may include a line break. */
   readonly key: string;
   /** A text that differs for different requests. */
   readonly fingerprint: string;
