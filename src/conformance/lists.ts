@@ -159,6 +159,22 @@ export function testLists(fixture: Fixture): void {
       }
     }
 
+    it('order a text before the same text with a space after it', async (t) => {
+      const repository = await fixture.open(t);
+      // A database that pads texts with spaces to compare them orders these two by id.
+      await addUsers(repository, 'a ', 'a');
+      for (const [sort, ids] of [
+        ['name', [2, 1]],
+        ['-name', [1, 2]],
+      ] as const) {
+        const { items } = await repository.users.list(userQuery(`sort=${sort}`));
+        assert.deepEqual(
+          items.map((user) => user.id),
+          ids,
+        );
+      }
+    });
+
     it('order roles by code point', async (t) => {
       const repository = await fixture.open(t);
       // The rules of most locales ignore the punctuation.

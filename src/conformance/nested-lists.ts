@@ -115,6 +115,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
           ['No', ['No%', 'Noon', 'Note', 'Notes', 'Notes']],
           ['Notes', ['Notes', 'Notes']],
           ['No%', ['No%']],
+          ['No_', []],
           ['x', []],
         ] as const) {
           const wanted = `${text}=${encodeURIComponent(prefix)}&sort=${sort}`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
-import { addUsers, type Fixture, fullUsers } from './fixture.ts';
+import { addUsers, type Fixture, fullUsers, keyed } from './fixture.ts';
 
 /** Texts that stores, drivers or escaping between them are known to damage. */
 const faithfulNames: readonly (readonly [what: string, name: string])[] = [
@@ -73,6 +73,9 @@ export function testUsers(fixture: Fixture): void {
       assert.equal(read?.name, 'Ada');
       Reflect.set(read, 'role', 'changed');
       assert.equal((await repository.users.get(1))?.role, 'admin');
+      const first = await repository.users.create({ name: 'Bob' }, keyed('k'));
+      Reflect.set(first.value, 'name', 'changed');
+      assert.equal((await repository.users.create({ name: 'Bob' }, keyed('k'))).value.name, 'Bob');
     });
 
     it('assigns 100 different ids to 100 users created concurrently', async (t) => {
