@@ -152,40 +152,6 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       });
     }
 
-    it(`deletes the ${kind} of a deleted user, and no others`, async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada', 'Bob');
-      for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
-      await repository.users.delete(1);
-      assert.equal(await records(repository, 1).count({}), undefined);
-      assert.equal(await records(repository, 1).list(nested.query()), undefined);
-      assert.equal(await records(repository, 2).count({}), 1);
-      const created = await records(repository, 2).create(draft);
-      assert.equal(created?.value.id, 4, 'the id of a deleted record is used again');
-    });
-
-    it(`keeps the ${kind} of a user whose deletion fails`, async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada');
-      await records(repository, 1).create(draft);
-      await rejects(repository.users.delete(1, { expected: [9] }), 'precondition-failed');
-      assert.equal(await records(repository, 1).count({}), 1);
-    });
-
-    it(`leaves no ${kind} without a user if they are created while their user is deleted`, async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada', 'Bob');
-      const createOne = () => records(repository, 1).create(draft);
-      const before = Array.from({ length: 10 }, createOne);
-      const deleted = repository.users.delete(1);
-      const after = Array.from({ length: 10 }, createOne);
-      assert.equal(await deleted, true);
-      // Each call either creates a record, which is then deleted, or finds no user.
-      await Promise.all([...before, ...after]);
-      assert.equal(await records(repository, 1).count({}), undefined);
-      assert.equal(await createOne(), undefined);
-    });
-
     it(`creates ${one} once for an idempotency key, and replays it even after its user was deleted`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');

@@ -7,6 +7,7 @@ import { testIdempotency } from './idempotency.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
 import { testNested } from './nested.ts';
+import { testNestedDeletions } from './nested-deletions.ts';
 import { nestedKinds } from './nested-kinds.ts';
 import { testNestedLists } from './nested-lists.ts';
 import { testPositions } from './positions.ts';
@@ -36,6 +37,7 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testSearches(fixture);
     for (const nested of nestedKinds) {
       testNested(fixture, nested);
+      testNestedDeletions(fixture, nested);
       testNestedLists(fixture, nested);
     }
     testIdempotency(fixture);

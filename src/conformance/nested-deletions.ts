@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { addUsers, type Fixture, rejects } from './fixture.ts';
+import type { NestedKind } from './nested-kinds.ts';
+
+/** Declares the tests of deleting a user that has records of a kind. */
+export function testNestedDeletions(fixture: Fixture, { kind, draft, query, records }: NestedKind): void {
+  describe(`deleting a user with ${kind}`, () => {
+    it(`deletes the ${kind} of a deleted user, and no others`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada', 'Bob');
+      for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
+      await repository.users.delete(1);
+      assert.equal(await records(repository, 1).count({}), undefined);
+      assert.equal(await records(repository, 1).list(query()), undefined);
+      assert.equal(await records(repository, 2).count({}), 1);
+      const created = await records(repository, 2).create(draft);
+      assert.equal(created?.value.id, 4, 'the id of a deleted record is used again');
+    });
+
+    it(`keeps the ${kind} of a user whose deletion fails`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      await records(repository, 1).create(draft);
+      await rejects(repository.users.delete(1, { expected: [9] }), 'precondition-failed');
+      assert.equal(await records(repository, 1).count({}), 1);
+    });
+
+    it(`leaves no ${kind} without a user if they are created while their user is deleted`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada', 'Bob');
+      const createOne = () => records(repository, 1).create(draft);
+      const before = Array.from({ length: 10 }, createOne);
+      const deleted = repository.users.delete(1);
+      const after = Array.from({ length: 10 }, createOne);
+      assert.equal(await deleted, true);
+      // Each call either creates a record, which is then deleted, or finds no user.
+      await Promise.all([...before, ...after]);
+      assert.equal(await records(repository, 1).count({}), undefined);
+      assert.equal(await createOne(), undefined);
+    });
+
+    it(`hides all ${kind} at once from readers`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      for (let i = 0; i < 5; i += 1) await records(repository, 1).create(draft);
+      let isOver = false;
+      const deleting = repository.users.delete(1).finally(() => {
+        isOver = true;
+      });
+      for (let reads = 1; !isOver; reads += 1) {
+        const count = await records(repository, 1).count({});
+        assert(count === undefined || count === 5, `a reader sees ${count} of 5`);
+        // Counts that finish without any wait would keep the deletion from running.
+        if (reads % 10 === 0) await nextTurn();
+      }
+      assert.equal(await deleting, true);
+    });
+  });
+}
