@@ -2,6 +2,7 @@ export type { AuthMode } from './domain/access.ts';
 export type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from './domain/change.ts';
 export { ChangesGone } from './domain/change.ts';
 export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
+export type { Records } from './domain/kinds.ts';
 export type { ListQuery, Page, PageStart, Position, Sort, SortKey } from './domain/list-query.ts';
 export type {
   Post,
@@ -12,7 +13,7 @@ export type {
   PostQuery,
   StoredPost,
 } from './domain/post.ts';
-export type { Patch, Stored } from './domain/record.ts';
+export type { Patch, RecordKind, Stored } from './domain/record.ts';
 export type {
   Answer,
   AnyQuery,
@@ -27,6 +28,7 @@ export type {
   Store,
   StoreSummary,
 } from './domain/repository.ts';
+export { idempotencyTtlMs } from './domain/repository.ts';
 export type {
   StoredUser,
   User,

@@ -8,7 +8,10 @@ import {
   type MetricsSnapshot,
   type Observe,
   openStore,
+  type RecordKind,
+  type Records,
   type Repository,
+  type Store,
 } from '../../src/index.ts';
 
 /** A server of another version of grpc-js: private members make classes of the same name incompatible. */
@@ -19,6 +22,16 @@ class OtherServer {
     implementation: Record<string, (call: OtherServer) => void>,
   ): void {
     for (const [name, { path }] of Object.entries(service)) this.#handlers.set(path, implementation[name]);
+  }
+}
+
+/** A part of a store that copies its rows. */
+export class OwnStore implements Pick<Store, 'exportRows' | 'importRows'> {
+  async exportRows<Kind extends RecordKind>(_kind: Kind): Promise<readonly Records[Kind][]> {
+    return [];
+  }
+  async importRows<Kind extends RecordKind>(_kind: Kind, rows: readonly Records[Kind][]): Promise<number> {
+    return rows.length;
   }
 }
 

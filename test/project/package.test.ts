@@ -161,7 +161,7 @@ describe('the package', () => {
       }
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
-      'ChangesGone,DomainError,StartError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
+      'ChangesGone,DomainError,StartError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,idempotencyTtlMs,openStore',
       'createHttpApi,createRequestListener',
       'addUsersService,createGrpcApp',
       'createMemoryStore',
