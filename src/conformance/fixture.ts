@@ -19,7 +19,7 @@ export interface OpenOptions {
   readonly changesKept?: number;
 }
 
-/** Makes a new, empty repository. */
+/** Makes a new, empty repository. Several are open at once, so each needs its own data. */
 export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
 
 /** Optional abilities of a repository. Without one, its tests are not declared, and the name of the suite says so. */

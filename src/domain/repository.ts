@@ -11,6 +11,8 @@ import type { User, UserDraft, UserQuery } from './user.ts';
  *
  * - A write is acknowledged (its promise resolves) only when it is as durable as the store can make it.
  * - Ids ascend from 1 and are never reused, not even after a deletion or a restart.
+ * - Ids and versions end at 2,147,483,647. Then a creation fails with `unavailable` and a change with `conflict`,
+ *   both `isFinal`.
  * - Texts are ordered by code point, with an absent role before every role. Ties are ordered by `id`,
  *   in the direction of the last sort key.
  * - Records are plain objects with exactly the fields of their type. An unset optional field is absent.
