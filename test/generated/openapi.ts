@@ -165,7 +165,7 @@ export interface paths {
          * Read or follow changes
          * @description Returns each acknowledged change of a user or a post once, in the order in which they happened. Deleting a user deletes its posts first. Writes that change nothing and imports are not reported.
          *
-         *     **Poll.** You receive a batch. Follow its `next` link until a batch is `[]`, then request the same link again later.
+         *     **Poll.** You receive a batch. Follow its `next` link, also that of an empty batch, which may have advanced. After `[]`, wait before you follow it.
          *
          *     **Follow.** With `Accept: text/event-stream`, the response does not end: each change is sent as it happens. If the connection breaks, send the last `id` as `Last-Event-ID`, as `EventSource` does; nothing is missed or repeated. A comment is sent every 15 seconds if nothing happens. If the position is no longer kept, the stream ends with an event named `gone`, and the next request is 410.
          */
@@ -621,7 +621,7 @@ export interface components {
             datacontenttype: "application/json";
             /**
              * Format: int32
-             * @description The version of the user or post after the change. Its `ETag` is this number in quotes.
+             * @description The version of the user or post after the change; for a deletion, the last one. Its `ETag` is this number in quotes.
              * @example 1
              */
             version: number;
@@ -1134,7 +1134,7 @@ export interface components {
         Role: components["schemas"]["Role"];
         /** @description Returns only users whose name begins with this text, compared by code point. No character has a special meaning. With `sort=name` the search costs the same among any number of users; with another sort, all matches are read. */
         NamePrefix: components["schemas"]["Prefix"];
-        /** @description Returns only users with one of these ids: at most 100, separated by commas. Ids that no user has are ignored. */
+        /** @description Returns only users with one of these ids: at most 100, separated by commas. Ids that no user has are ignored. A page has 20 of them unless `limit` is higher. */
         UserIds: string;
         /** @description Returns only posts whose title begins with this text, compared by code point. No character has a special meaning. */
         TitlePrefix: components["schemas"]["Prefix"];
@@ -1259,7 +1259,7 @@ export interface operations {
                 role?: components["parameters"]["Role"];
                 /** @description Returns only users whose name begins with this text, compared by code point. No character has a special meaning. With `sort=name` the search costs the same among any number of users; with another sort, all matches are read. */
                 name?: components["parameters"]["NamePrefix"];
-                /** @description Returns only users with one of these ids: at most 100, separated by commas. Ids that no user has are ignored. */
+                /** @description Returns only users with one of these ids: at most 100, separated by commas. Ids that no user has are ignored. A page has 20 of them unless `limit` is higher. */
                 id?: components["parameters"]["UserIds"];
                 /** @description A comma-separated list of fields to sort by, each at most once. A leading `-` sorts in descending order. Text is compared by code point. Users without a role come before all others. */
                 sort?: components["parameters"]["UserSort"];
