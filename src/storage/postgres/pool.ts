@@ -21,7 +21,7 @@ import {
 } from './errors.ts';
 import { HostSearch, type SearchSettings } from './hosts.ts';
 import { unlessAborted } from './promises.ts';
-import { ConnectionQueue } from './queue.ts';
+import { type CallKind, ConnectionQueue } from './queue.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly poolSize: number;
@@ -35,7 +35,7 @@ type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
 /** A call that waits for a connection, or has one. */
 interface Call {
-  readonly kind: 'read' | 'write';
+  readonly kind: CallKind;
   readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
   /** The connection that the call has; absent while it waits for one. */
@@ -180,19 +180,19 @@ export class PostgresPool {
 
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
-    const { purpose, signal } = call;
+    const { kind, purpose, signal } = call;
     if (this.#isClosed) return Promise.reject(storeClosed());
     const queue = this.#queues[purpose];
-    if (queue.calls >= poolSize + maxWaiting) {
+    if (queue.calls[kind] >= poolSize + maxWaiting) {
       const { failure } = this.hosts;
       return Promise.reject(failure === undefined ? overloaded() : cannotConnect(failure.cause));
     }
-    queue.calls += 1;
+    queue.calls[kind] += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
     const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     const result = unlessAborted(running, signal, abandon).finally(() => {
-      queue.calls -= 1;
+      queue.calls[kind] -= 1;
     });
     const forget = () => this.#running.delete(running);
     running.then(forget, forget);
@@ -202,11 +202,11 @@ export class PostgresPool {
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     let queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {
-      const connection = await queue.acquire(call.signal).catch((error: DomainError) => {
+      const connection = await queue.acquire(call.kind, call.signal).catch((error: DomainError) => {
         if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
         // The server accepts no more connections. Use one of those for calls, so that a busy service still reports ready.
         queue = this.#queues.calls;
-        return queue.acquire(call.signal);
+        return queue.acquire(call.kind, call.signal);
       });
       call.connection = connection;
       let fault: Fault;
@@ -225,7 +225,7 @@ export class PostgresPool {
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
         call.connection = undefined;
-        queue.release(connection);
+        queue.release(connection, call.kind);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
     }

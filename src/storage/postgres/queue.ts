@@ -7,10 +7,16 @@ import { type HostSearch, probeIntervalMs } from './hosts.ts';
 /** A connection, or the right to open one. */
 type Slot = Connection | 'unopened';
 
+export type CallKind = 'read' | 'write';
+
+// Writes leave the other connections to reads, because each may wait for a locked row for seconds.
+const writeShare = 0.8;
+
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection, without aborted ones. The pool counts them. */
-  calls = 0;
+  readonly calls = { read: 0, write: 0 };
+  readonly #size: number;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
   /** The number of open connections, idle or in use. */
@@ -20,60 +26,67 @@ export class ConnectionQueue {
   /** When to request one more connection again from a server that refused it; 0 if it refused none. */
   #retryAt = 0;
   /** How many usable connections calls have released. */
-  #served = 0;
+  readonly #served = { read: 0, write: 0 };
+  /** How many slots writes have taken. */
+  #writes = 0;
   readonly #idle: Connection[] = [];
-  readonly #waiting = new Set<(slot: Slot) => void>();
+  readonly #waiting = new Map<(slot: Slot) => void, CallKind>();
 
   constructor(size: number, waitTimeoutMs: number, hosts: HostSearch) {
+    this.#size = size;
     this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#hosts = hosts;
   }
 
   /** Resolves to a connection of the current generation, for the caller alone until it releases it. */
-  async acquire(signal: AbortSignal | undefined): Promise<Connection> {
+  async acquire(kind: CallKind, signal: AbortSignal | undefined): Promise<Connection> {
     for (;;) {
       if (signal?.aborted) throw aborted(signal);
       // After a failure, find a host first, unless an idle connection may still work.
       const searches = this.#hosts.failure !== undefined && this.#idle.length === 0;
       if (searches) await this.#hosts.recover(signal);
-      const taken = await this.#take(signal);
+      const taken = await this.#take(kind, signal);
       // If a host has failed while this call waited, do not open a connection: begin again, with a search.
       const opens = taken === 'unopened' && (this.#hosts.failure === undefined || searches);
-      const slot = opens ? await this.#open() : taken;
+      const slot = opens ? await this.#open(kind) : taken;
       if (slot !== 'unopened' && this.#hosts.isUsable(slot) && !signal?.aborted) {
         this.#hosts.failure = undefined;
         return slot;
       }
-      this.release(slot);
+      this.release(slot, kind);
       const { failure } = this.#hosts;
       // The host that was just found has failed too. Searching again could go on without end.
       if (opens && searches && failure !== undefined) throw cannotConnect(failure.cause);
     }
   }
 
-  /** Gives a slot to the call that waits longest. A connection that cannot be used again becomes an unopened slot. */
-  release(slot: Slot): void {
-    let given = slot;
-    if (slot !== 'unopened' && !this.#hosts.isUsable(slot)) {
-      given = 'unopened';
-      this.#opened -= 1;
-      void slot.close();
-    }
-    if (given !== 'unopened') this.#served += 1;
-    const [next] = this.#waiting;
-    // A lost connection may be replaced at once, even while the server refuses additional ones.
-    if (next !== undefined && (slot !== 'unopened' || this.#mayOpen())) {
-      this.#waiting.delete(next);
-      next(given);
-    } else if (given !== 'unopened') {
-      this.#idle.push(given);
+  /** Takes a slot back. Of the waiting calls that may use a free slot, the first gets one. */
+  release(slot: Slot, kind: CallKind): void {
+    if (kind === 'write') this.#writes -= 1;
+    if (slot === 'unopened') this.#unopened += 1;
+    else if (this.#hosts.isUsable(slot)) {
+      this.#idle.push(slot);
+      this.#served[kind] += 1;
     } else {
       this.#unopened += 1;
+      this.#opened -= 1;
+      // A lost connection may be replaced at once, even while the server refuses additional ones.
+      this.#retryAt = Math.min(this.#retryAt, performance.now());
+      void slot.close();
+    }
+    for (const [next, nextKind] of this.#waiting) {
+      if (!this.#mayUse(nextKind)) continue;
+      const free = this.#takeFree(nextKind);
+      if (free !== undefined) {
+        this.#waiting.delete(next);
+        next(free);
+      }
+      return;
     }
   }
 
-  async #open(): Promise<Slot> {
+  async #open(kind: CallKind): Promise<Slot> {
     try {
       const connection = await this.#hosts.open();
       this.#retryAt = 0;
@@ -83,7 +96,7 @@ export class ConnectionQueue {
     } catch (refusal) {
       this.#retryAt = performance.now() + probeIntervalMs;
       if (this.#opened > 0) return 'unopened';
-      this.release('unopened');
+      this.release('unopened', kind);
       throw refusal;
     }
   }
@@ -96,26 +109,42 @@ export class ConnectionQueue {
     return true;
   }
 
+  /**
+   * Whether a call may use one more of `size` connections. While the server refuses more, there are only the open ones to
+   * share.
+   */
+  #mayUse(kind: CallKind, size = this.#retryAt > 0 ? this.#opened : this.#size): boolean {
+    return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
+  }
+
+  /** Returns a free slot, if there is one for such a call. */
+  #takeFree(kind: CallKind): Slot | undefined {
+    const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
+    const opens =
+      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.#size) && this.#mayOpen();
+    if (opens) this.#unopened -= 1;
+    const slot = opens ? 'unopened' : idle;
+    if (slot !== undefined && kind === 'write') this.#writes += 1;
+    return slot;
+  }
+
   /** Resolves to a free slot, or waits for one. */
-  async #take(signal: AbortSignal | undefined): Promise<Slot> {
-    const idle = this.#idle.pop();
-    if (idle !== undefined) return idle;
-    if (this.#unopened > 0 && this.#mayOpen()) {
-      this.#unopened -= 1;
-      return 'unopened';
-    }
+  async #take(kind: CallKind, signal: AbortSignal | undefined): Promise<Slot> {
+    const free = this.#takeFree(kind);
+    if (free !== undefined) return free;
     const { promise, resolve, reject } = Promise.withResolvers<Slot>();
     // Leaves the queue at once, so that no slot is given to a call that has stopped waiting.
     const leave = (error: DomainError) => {
       if (this.#waiting.delete(resolve)) reject(error);
     };
-    const served = this.#served;
+    const served = this.#served[kind];
     const timer = setTimeout(() => {
-      // The store is overloaded only if other calls were served in the meantime.
-      leave(this.#served === served ? notInTime(new Error('all connections are in use')) : overloaded());
+      // The store is overloaded only if other such calls were served in the meantime.
+      const isServing = this.#served[kind] > served;
+      leave(isServing ? overloaded() : notInTime(new Error('all connections are in use')));
     }, this.#waitTimeoutMs);
     using _ = signal && addAbortListener(signal, () => leave(aborted(signal)));
-    this.#waiting.add(resolve);
+    this.#waiting.set(resolve, kind);
     return await promise.finally(() => clearTimeout(timer));
   }
 }

@@ -43,6 +43,34 @@ describe('a pool whose connections are all in use', () => {
   });
 });
 
+describe('writes that wait for a locked record', () => {
+  for (const { poolSize, blocked } of [
+    { poolSize: 2, blocked: 1 },
+    { poolSize: 3, blocked: 2 },
+    { poolSize: 10, blocked: 8 },
+  ]) {
+    it(`leave ${poolSize - blocked} of ${poolSize} connections to reads`, async (t) => {
+      // Neither the writes nor the reads beyond these limits may keep out the others.
+      const { store, url } = await open(t, { ...patient, poolSize, maxWaiting: 2 * poolSize });
+      const session = await openSession(t, url);
+      await store.users.create({ name: 'Ada' });
+      await session.query(`BEGIN; UPDATE users SET name = 'Grace'`);
+      const names = Array.from({ length: 3 * poolSize }, (_, i) => `Ada ${i}`);
+      const writes = names.map((name) => store.users.update(1, { name }));
+      await session.untilBlocked(blocked);
+      assert.equal(await kindOf(store.users.update(1, { name: 'Ada' })), 'overloaded');
+      const reads = await Promise.all(names.map(() => store.users.get(1)));
+      assert.deepEqual(new Set(reads.map((user) => user?.name)), new Set(['Ada']));
+      await session.unlock();
+      const written = await Promise.all(writes);
+      assert.deepEqual(
+        written.map((user) => user?.name),
+        names,
+      );
+    });
+  }
+});
+
 it('a role with fewer connections than the pool serves all calls', async (t) => {
   const url = new URL(await postgres.createDatabase());
   const name = `limited_${url.pathname.slice(1)}`;
@@ -57,6 +85,12 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
     await Promise.all(Array.from({ length: 40 }, () => store.users.create({ name: 'Ada' })));
   }
   assert.equal((await session.backends()).length, 3);
+  await session.query(`BEGIN; UPDATE users SET name = 'Grace'`);
+  const writes = Array.from({ length: 10 }, () => store.users.update(1, { name: 'Alan' }));
+  await session.untilBlocked(2);
+  assert.equal((await store.users.get(1))?.name, 'Ada', 'one of the connections is left to reads');
+  await session.unlock();
+  await Promise.all(writes);
   await session.query(`ALTER ROLE ${name} CONNECTION LIMIT 5`);
   await until(async () => {
     await Promise.all(Array.from({ length: 40 }, () => store.users.create({ name: 'Ada' })));

@@ -24,6 +24,9 @@ class FakeServer {
   readonly scheduler: Scheduler;
   readonly effects = new Map<unknown, number>();
   open = 0;
+  /** The number of writes that run, and the highest so far. */
+  writes = 0;
+  mostWrites = 0;
 
   constructor(scheduler: Scheduler) {
     this.scheduler = scheduler;
@@ -72,10 +75,17 @@ class FakeClient extends EventEmitter {
     this.emit('end');
   }
 
-  query(statement: string | { readonly values: readonly unknown[] }): Promise<{ rows: object[] }> {
+  query(
+    statement: string | { readonly text: string; readonly values: readonly unknown[] },
+  ): Promise<{ rows: object[] }> {
     assert.equal(this.#fail, undefined, 'a connection serves two calls at a time');
     if (this.isLost) return Promise.reject(new Error('Client has encountered a connection error'));
-    const { scheduler, effects } = this.#server;
+    const server = this.#server;
+    const { scheduler, effects } = server;
+    const writes = typeof statement !== 'string' && statement.text === 'write' ? 1 : 0;
+    server.writes += writes;
+    server.mostWrites = Math.max(server.mostWrites, server.writes);
+    assert.ok(server.writes < poolSize, 'no connection is left to reads');
     return new Promise<{ rows: object[] }>((resolve, reject) => {
       this.#fail = reject;
       scheduler.soon(() => {
@@ -94,6 +104,7 @@ class FakeClient extends EventEmitter {
         return undefined;
       });
     }).finally(() => {
+      server.writes -= writes;
       this.#fail = undefined;
     });
   }
@@ -114,15 +125,16 @@ testSchedules(
       (url === standby.url ? rejecting() : new FakeClient(server)) as unknown as Client;
     const hosts = scheduler.oneIn(2) ? settings.hosts : ([...settings.hosts, standby] as const);
     const pool = new PostgresPool(createClient, { ...settings, hosts }, () => undefined);
-    let under = 0;
+    const under = { read: 0, write: 0 };
     const call = async (id: number) => {
-      const isWrite = scheduler.oneIn(2);
+      const kind = scheduler.oneIn(2) ? 'write' : 'read';
+      const isWrite = kind === 'write';
       const leaves = !isWrite && scheduler.oneIn(3) ? new AbortController() : undefined;
       if (leaves !== undefined) scheduler.soon(() => leaves.abort(new DOMException('left', 'AbortError')));
-      const isFull = under >= poolSize + maxWaiting;
-      under += 1;
+      const isFull = under[kind] >= poolSize + maxWaiting;
+      under[kind] += 1;
       try {
-        const sql = { text: 'a statement' };
+        const sql = { text: kind };
         const result = isWrite ? pool.write(sql, [id]) : pool.read(sql, [id], leaves?.signal);
         assert.deepEqual(await result, [{ id }]);
         if (isWrite) assert.equal(server.effects.get(id), 1, 'an acknowledged write must have one effect');
@@ -130,7 +142,7 @@ testSchedules(
         if (!(caught instanceof DomainError)) throw caught;
         if (isFull) assert.ok(['overloaded', 'unavailable'].includes(caught.kind), caught.message);
       } finally {
-        under -= 1;
+        under[kind] -= 1;
       }
       if (isWrite)
         assert.ok((server.effects.get(id) ?? 0) <= 1, 'a write that may have been executed was sent again');
@@ -141,6 +153,13 @@ testSchedules(
       if (scheduler.oneIn(3)) await scheduler.turn();
     }
     await Promise.all(calls);
+    // The writes have released all that they may use.
+    server.mostWrites = 0;
+    while (server.mostWrites < poolSize - 1) {
+      await Promise.allSettled(
+        Array.from({ length: poolSize }, () => pool.write({ text: 'write' }, ['last'])),
+      );
+    }
     await pool.close();
     assert.equal(server.open, 0, 'a connection was not closed');
   },

@@ -133,6 +133,53 @@ describe('a PostgreSQL read that has waited too long for a connection', () => {
   });
 });
 
+describe('a PostgreSQL pool whose connections are all in use', () => {
+  /** A pool of two connections, the statements in the order in which the server received them, and how to answer one. */
+  function smallPool() {
+    const sent: string[] = [];
+    const answers = new Map<string, () => void>();
+    const driver = fakeDriver(({ text }) => {
+      const answer = Promise.withResolvers<object>();
+      sent.push(text);
+      answers.set(text, () => answer.resolve({ rows: [] }));
+      return answer.promise;
+    });
+    const pool = new PostgresPool(driver, { ...settings, poolSize: 2 }, () => {});
+    const call = (text: string) => pool[text.startsWith('write') ? 'write' : 'read']({ text }, []);
+    const answer = async (...texts: string[]) => {
+      for (const text of texts) {
+        while (!answers.has(text)) await nextTurn();
+        answers.get(text)?.();
+      }
+    };
+    return { pool, sent, call, answer };
+  }
+
+  it('serves calls in their order, but reads before writes while another write runs', async () => {
+    const { pool, sent, call, answer } = smallPool();
+    const order = ['read 1', 'read 2', 'write 1', 'read 3', 'write 2', 'read 4', 'read 5'];
+    const calls = order.map(call);
+    await answer('read 1', 'read 2', 'read 3', 'read 4', 'read 5', 'write 1', 'write 2');
+    await Promise.all(calls);
+    assert.deepEqual(sent, ['read 1', 'read 2', 'write 1', 'read 3', 'read 4', 'read 5', 'write 2']);
+    await pool.close();
+  });
+
+  it('fails a waiting write as unavailable if it served only reads during that time', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { pool, call, answer } = smallPool();
+    const writes = [call('write 1'), call('write 2')];
+    const read = call('read');
+    await answer('read');
+    await read;
+    t.mock.timers.tick(settings.waitTimeoutMs);
+    await assert.rejects(async () => writes[1], { message: 'the database does not answer in time' });
+    await answer('write 1');
+    await writes[0];
+    await pool.close();
+  });
+});
+
 it('calls beyond the limit of waiting calls fail as overloaded, or as unavailable while no server is known', async () => {
   let isDown = false;
   const stuck = Promise.withResolvers<object>();
@@ -285,7 +332,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       const [first, lost] = [write(), write()];
       await until(() => statements.length === 2, 'both calls run');
       isFull = true;
-      const waiting = write();
+      const waiting = pool.read(prepared('SELECT 1'), []);
       for (let turn = 0; turn < 10; turn += 1) await nextTurn();
       const start = performance.now();
       t.mock.method(performance, 'now', () => start + waitedMs);
@@ -330,6 +377,19 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     statement.resolve({ rows: [] });
     await Promise.all(calls);
     assert.equal(opened(), 1);
+    await pool.close();
+  });
+
+  it('fail at once, each time, if only a ping has a connection', async () => {
+    const { driver, statement } = fullAfterOne();
+    statement.resolve({ rows: [] });
+    const pool = new PostgresPool(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 }, () => {});
+    await pool.ping(prepared('SELECT 1'));
+    for (let i = 0; i < 3; i += 1) {
+      await assert.rejects(pool.write(prepared('SELECT 1'), []), {
+        message: 'the database has no capacity left',
+      });
+    }
     await pool.close();
   });
 
