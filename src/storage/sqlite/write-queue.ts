@@ -50,7 +50,10 @@ export class WriteQueue {
   #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
   #onReply: (reply: WriterReply) => void = () => {};
-  /** Why the last group was not committed, or the writer thread failed since; `undefined` after a commit. */
+  /**
+   * Why the last group was not committed, the running one takes too long, or the writer thread failed since; `undefined`
+   * after a commit.
+   */
   failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {
@@ -118,7 +121,13 @@ export class WriteQueue {
     await nextTurn();
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
       this.#groupSize = group.length;
+      // On a disk that hangs, a commit may never end. Whether it takes effect is unknown, so its writes keep waiting.
+      const watch = setInterval(() => {
+        this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
+        this.#rejectFirst(this.#waiting.length);
+      }, this.#options.maxWaitMs);
       const reply = await this.#commit(group);
+      clearInterval(watch);
       this.failure = 'failed' in reply ? reply.failed : undefined;
       this.#settle(group, reply);
     }
@@ -132,10 +141,15 @@ export class WriteQueue {
     // for the sum of these timeouts.
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
-    for (const { reject } of this.#waiting.splice(0, kept === -1 ? this.#waiting.length : kept)) {
+    this.#rejectFirst(kept === -1 ? this.#waiting.length : kept);
+    return this.#waiting.splice(0, maxGroupSize);
+  }
+
+  /** Rejects the writes that have waited longest. */
+  #rejectFirst(count: number): void {
+    for (const { reject } of this.#waiting.splice(0, count)) {
       reject(unavailable(this.failure?.cause ?? new Error('earlier writes took too long')));
     }
-    return this.#waiting.splice(0, maxGroupSize);
   }
 
   #commit(group: readonly PendingWrite[]): Promise<WriterReply> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { WriteQueue, type WriterMessage, type WriterReply } from '../../../src/storage/sqlite/write-queue.ts';
@@ -102,6 +103,34 @@ function idleWriter(): EventEmitter {
   const ignore = () => undefined;
   return Object.assign(new EventEmitter(), { ref: ignore, unref: ignore, postMessage: ignore });
 }
+
+it('while a commit does not end, the queue has a failure and rejects the writes that wait for it', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const writer = idleWriter();
+  const startWriter = () => writer as unknown as Worker;
+  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs });
+  const write = () => queue.write('importRows', ['users', []]);
+  const first = write();
+  await nextTurn();
+  for (let round = 0; round < 2; round += 1) {
+    const waiting = [write(), write()];
+    t.mock.timers.tick(maxWaitMs);
+    const message = `a commit takes longer than ${maxWaitMs} ms`;
+    assert.deepEqual(queue.failure?.cause, new Error(message));
+    for (const call of waiting)
+      await assert.rejects(call, { kind: 'unavailable', cause: new Error(message) });
+  }
+  const last = write();
+  const reply = (value: number): WriterReply => ({ value: [{ value }] });
+  writer.emit('message', reply(1));
+  assert.equal(await first, 1);
+  assert.equal(queue.failure, undefined);
+  writer.emit('message', reply(2));
+  assert.equal(await last, 2);
+  await queue.drain();
+  t.mock.timers.tick(maxWaitMs);
+  assert.equal(queue.failure, undefined, 'no commit runs');
+});
 
 it('a late reply of a lost writer thread does not settle the writes of the next thread', async (t) => {
   const writers: EventEmitter[] = [];

@@ -300,7 +300,7 @@ describe('writes that wait too long for their turn', () => {
         parentPort.postMessage({ value: m.map(() => ({ value: true })) });
       })`;
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 });
     t.after(() => queue.close());
     let now = 0;
     t.mock.method(performance, 'now', () => now);
@@ -310,7 +310,7 @@ describe('writes that wait too long for their turn', () => {
     const second = queue.write('delete', ['users', [1]]);
     now = 1;
     const third = queue.write('delete', ['users', [1]]);
-    now = 501;
+    now = 60_001;
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);
     assert.equal(await first, true);
@@ -325,13 +325,13 @@ describe('writes that wait too long for their turn', () => {
       parentPort.once("message", () => parentPort.postMessage(workerData))`;
     const workerData = { failed: { kind: 'unavailable', message: 'the store is not available', cause } };
     const startWriter = () => new Worker(source, { eval: true, workerData });
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 });
     let now = 0;
     t.mock.method(performance, 'now', () => now);
     const first = queue.write('delete', ['users', [1]]);
     await new Promise((resolve) => setImmediate(resolve));
     const second = queue.write('delete', ['users', [1]]);
-    now = 501;
+    now = 60_001;
     for (const write of [first, second]) await assert.rejects(write, { kind: 'unavailable', cause });
   });
 });
