@@ -13,7 +13,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['copy', async () => (await import('./transfer.ts')).copy],
   ['export', async () => (await import('./transfer.ts')).exportRecords],
   ['import', async () => (await import('./transfer.ts')).importRecords],
-  ['backup', async () => (await import('./transfer.ts')).backup],
+  ['backup', async () => (await import('./backup.ts')).backup],
   ['changes', async () => (await import('./changes.ts')).changes],
   ['verify', async () => (await import('./verify.ts')).verify],
   ['doctor', async () => (await import('./doctor.ts')).doctor],

@@ -8,8 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { type Command, failedAt, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
-import { createProgress, type Progress } from './progress.ts';
+import { type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
+import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
@@ -221,40 +221,3 @@ async function spool(input: Readable, removing: AsyncDisposableStack): Promise<s
   await pipeline(input, copied);
   return file;
 }
-
-const backupHelp = `usage: users-service backup FILE [--database URL]
-
-Copies a SQLite store into a new file, and checks the copy. It is consistent, even while the service writes.
-
-  FILE            the file to write, not - for a pipe; it must not exist yet
-  --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
-                  (DATABASE_URL in the environment)
-`;
-
-export const backup: Command = {
-  help: backupHelp,
-  flags: ['database'],
-  positionals: 1,
-  async run(context, { flags, positionals: [file] }) {
-    const { env, stdout, stderr } = context;
-    if (file === undefined || file === '-') throw usageOf(backupHelp);
-    const url = databaseUrl(flags, env);
-    const { file: pathOf, backUp } = schemeOf(url)?.lasting ?? {};
-    if (pathOf === undefined || backUp === undefined) {
-      throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
-    }
-    const source = pathOf(url);
-    let progress: Progress | undefined;
-    let isStopped = false;
-    onStop(context, () => {
-      isStopped = true;
-    });
-    await backUp(source, file, (done, total) => {
-      if (isStopped) throw new Error('stopped by a signal');
-      progress ??= createProgress(stderr, 'backup', total);
-      progress.update(done);
-    });
-    progress?.finish();
-    stdout.write(`backed up ${source} to ${file}\n`);
-  },
-};

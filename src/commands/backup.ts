@@ -1,0 +1,41 @@
+import { schemeOf } from '../storage/open.ts';
+import { type Command, onStop, UsageError, usageOf } from './command-line.ts';
+import { createProgress, type Progress } from './progress.ts';
+import { databaseUrl } from './settings.ts';
+
+const help = `usage: users-service backup FILE [--database URL]
+
+Copies a SQLite store into a new file, and checks the copy. It is consistent, even while the service writes.
+
+  FILE            the file to write, not - for a pipe; it must not exist yet
+  --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
+
+export const backup: Command = {
+  help,
+  flags: ['database'],
+  positionals: 1,
+  async run(context, { flags, positionals: [file] }) {
+    const { env, stdout, stderr } = context;
+    if (file === undefined || file === '-') throw usageOf(help);
+    const url = databaseUrl(flags, env);
+    const { file: pathOf, backUp } = schemeOf(url)?.lasting ?? {};
+    if (pathOf === undefined || backUp === undefined) {
+      throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
+    }
+    const source = pathOf(url);
+    let progress: Progress | undefined;
+    let isStopped = false;
+    onStop(context, () => {
+      isStopped = true;
+    });
+    await backUp(source, file, (done, total) => {
+      if (isStopped) throw new Error('stopped by a signal');
+      progress ??= createProgress(stderr, 'backup', total);
+      progress.update(done);
+    });
+    progress?.finish();
+    stdout.write(`backed up ${source} to ${file}\n`);
+  },
+};
