@@ -73,7 +73,7 @@ export const changes: Command = {
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
           const lines = events.flatMap(({ data, event }) => (data && event !== 'gone' ? [`${data}\n`] : []));
-          if (lines.length > 0) await print(context.stdout, lines.join(''), signal);
+          if (lines.length > 0) await print(context.stdout, lines.join(''), state !== undefined, signal);
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           const gone = events.find(({ event }) => event === 'gone');
@@ -102,10 +102,10 @@ export const changes: Command = {
 };
 
 /** Writes the text. Rejects when the signal comes first, because a reader that does not read never ends a write. */
-async function print(stdout: Writable, text: string, signal: AbortSignal): Promise<void> {
+async function print(stdout: Writable, text: string, flush: boolean, signal: AbortSignal): Promise<void> {
   const { promise: stopped, reject } = Promise.withResolvers<never>();
   using _ = addAbortListener(signal, () => reject(signal.reason));
-  await Promise.race([write(stdout, text), stopped]);
+  await Promise.race([write(stdout, text, flush), stopped]);
 }
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { fstatSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs } from 'node:util';
 import { optionRows } from '../config.ts';
@@ -78,7 +78,11 @@ export function removals(context: CommandContext): AsyncDisposableStack {
 const packageFile = new URL('../../package.json', import.meta.url);
 export const packageVersion: string = JSON.parse(readFileSync(packageFile, 'utf8')).version;
 
-export async function write(stream: Writable, text: string): Promise<void> {
+/** Writes a text to the output of the command. With `flush`, a regular file is also synced to disk. */
+export async function write(stream: Writable, text: string, flush = false): Promise<void> {
+  const fd: unknown = Reflect.get(stream, 'fd');
+  // The stream of Node.js for a file ignores that only a part of the text was written, such as on a full disk.
+  if (typeof fd === 'number' && fstatSync(fd).isFile()) return writeFileSync(fd, text, { flush });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   stream.write(text, (error) => (error ? reject(error) : resolve()));
   await promise;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import fs, { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import nodeFs from 'node:fs';
+import fs, { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -13,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { runCommand } from '../support/command.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
@@ -120,6 +122,55 @@ describe('users-service changes', () => {
       stdout: '{}\n',
       stderr: `users-service: ${state}.new: file too large\n`,
     });
+  });
+
+  it('fails if its output has room for only a part of the lines, and saves no position', async (t) => {
+    const statuses = [200, 410];
+    const url = await listen(t, (_, response) => {
+      response.writeHead(statuses.shift() ?? 410, { 'content-type': 'text/event-stream' });
+      response.end(`id: 1\ndata: ${'x'.repeat(100_000)}\n\n`);
+    });
+    const state = await temporaryFile(t);
+    const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
+    // 8 blocks of 512 or 1,024 bytes.
+    const script = 'ulimit -f 8; exec "$0" "$@" >"$OUTPUT"';
+    const { code, stderr } = await runTool('sh', ['-c', script, ...args], {
+      env: { ...environment(), OUTPUT: `${state}.lines` },
+    });
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: .*file too large/);
+    await assert.rejects(readFile(state), { code: 'ENOENT' });
+  });
+
+  it('syncs a file of lines to disk before it saves their position', async (t) => {
+    const url = await listen(t, (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 1\ndata: {}\n\n');
+    });
+    const state = await temporaryFile(t);
+    await using output = await open(`${state}.lines`, 'w');
+    const synced: [fd: number, text: string, hasPosition: boolean][] = [];
+    t.mock.method(nodeFs, 'fsyncSync', (fd: number) =>
+      synced.push([fd, nodeFs.readFileSync(`${state}.lines`, 'utf8'), nodeFs.existsSync(state)]),
+    );
+    let stop = (): unknown => assert.fail('the command handles no signal');
+    const stream = () => new Writable({ write: (_chunk, _encoding, done) => done() });
+    const ended = run({
+      args: ['changes', '--url', url, '--state', state],
+      env: {},
+      nodeVersion: process.version,
+      stdin: Readable.from([]),
+      stdout: Object.assign(stream(), { fd: output.fd }),
+      stderr: stream(),
+      onSignal(name, handle) {
+        if (name === 'SIGTERM') stop = handle;
+      },
+      onCrash: () => undefined,
+      exit: () => undefined,
+    });
+    await until(() => nodeFs.existsSync(state), 'a saved position');
+    stop();
+    assert.equal(await ended, 0);
+    assert.deepEqual(synced, [[output.fd, '{}\n', false]]);
   });
 
   it('keeps its connection while its output is not read for longer than a silence may last', async (t) => {
