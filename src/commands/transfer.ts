@@ -46,10 +46,11 @@ export const copy: Command = {
     const total = countOf(summary);
     // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
     if (countOf(await target.summary()) > 0) await checkSubset(target, source);
+    // First, as in `import`.
+    await target.continueIds(byKind((kind) => summary[kind].lastId));
     const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
       importBatch(target, batch),
     );
-    await target.continueIds(byKind((kind) => summary[kind].lastId));
     const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
     if (copied.records !== read.records || copied.sha256 !== read.sha256) {
       throw new Error(
@@ -180,13 +181,14 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
         `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
     const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
+    // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
+    if (end !== undefined) await store.continueIds(end.lastIds);
     let added = 0;
     const progress = createProgress(stderr, 'import', records);
     const imported = await readAll(readFile(file), progress, async (batch) => {
       added += await importBatch(store, batch);
     });
     if (imported.sha256 !== sha256) throw new Error('the file changed while it was imported');
-    if (end !== undefined) await store.continueIds(end.lastIds);
     stdout.write(`imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
   },
 };

@@ -23,6 +23,7 @@ import { openStore } from '../../src/storage/open.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { runCommand } from '../support/command.ts';
 import { failNextSync } from '../support/failing-sync.ts';
 import { fetch } from '../support/fetch.ts';
@@ -65,6 +66,29 @@ async function createFile(): Promise<string> {
   await store.users.delete(value.id);
   await store.close();
   return path;
+}
+
+/** Creates a store whose users need several batches. */
+async function fillWithUsers(url: string, count: number): Promise<void> {
+  const store = await openStore(url);
+  const users = Array.from({ length: count }, (_, i) => ({ id: i + 1, name: `n${i + 1}`, version: 1 }));
+  await store.importRows('users', users);
+  await store.close();
+}
+
+/** Runs a command that fills a store, and kills it after its first batch. Resolves to the last assigned id of users. */
+async function killAfterFirstBatch(url: string, args: readonly string[]): Promise<number> {
+  const child = spawn(process.execPath, [main, ...args], { stdio: 'ignore' });
+  const exited = once(child, 'exit');
+  const store = await openStore(url);
+  try {
+    await until(async () => (await store.summary()).users.count > 0, 'the first batch', 30_000, 0);
+    child.kill('SIGKILL');
+    await exited;
+    return (await store.summary()).users.lastId;
+  } finally {
+    await store.close();
+  }
 }
 
 const lines = (text: string): Record<string, unknown>[] =>
@@ -211,6 +235,32 @@ describe('export and import', () => {
     await writing;
     assert.equal(exported.code, 0, exported.stderr);
     assert.ok(created > 1, `${created} users were created`);
+    const imported = await runCommand(['import', file, '--database', b]);
+    assert.equal(imported.code, 0, imported.stderr);
+  });
+
+  it('import all records while the other store is written, which assigns no id of theirs', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const file = join(folder, 'all.ndjson');
+    await fillWithUsers(a, 25_000);
+    await runCommand(['export', file, '--database', a]);
+    const store = await openStore(b);
+    t.after(() => store.close());
+    const importing = runCommand(['import', file, '--database', b]);
+    await until(async () => (await store.summary()).users.count > 0, 'the first batch', 30_000, 0);
+    const { value } = await store.users.create({ name: 'new' });
+    const imported = await importing;
+    assert.deepEqual([imported.code, value.id], [0, 25_001], imported.stderr);
+  });
+
+  it('leave no id of the file to assign when an import was killed', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const file = join(folder, 'all.ndjson');
+    await fillWithUsers(a, 25_000);
+    await runCommand(['export', file, '--database', a]);
+    assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), 25_000);
     const imported = await runCommand(['import', file, '--database', b]);
     assert.equal(imported.code, 0, imported.stderr);
   });
@@ -518,27 +568,9 @@ describe('copy', () => {
   it('can be repeated and completed after it was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    const source = await openStore(a);
-    for (let id = 1; id <= 20_000; id += 1000) {
-      await source.importRows(
-        'users',
-        Array.from({ length: 1000 }, (_, i) => ({ id: id + i, name: `n${id + i}`, version: 1 })),
-      );
-    }
-    await source.close();
-    // The target exists after the first batch. The process is killed some time later.
-    const child = spawn(process.execPath, [main, 'copy', '--from', a, '--to', b], { stdio: 'ignore' });
-    const exited = once(child, 'exit');
-    const target = await openStore(b);
-    let ended = false;
-    exited.then(() => {
-      ended = true;
-    });
-    while (!ended && (await target.summary()).users.count === 0)
-      await new Promise((resolve) => setImmediate(resolve));
-    child.kill('SIGKILL');
-    await exited;
-    await target.close();
+    await fillWithUsers(a, 20_000);
+    const lastId = await killAfterFirstBatch(b, ['copy', '--from', a, '--to', b]);
+    assert.equal(lastId, 20_000, 'the target must not assign ids of the source');
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 20000 users\b/);
