@@ -23,7 +23,8 @@ const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./
 const copyHelp = `usage: users-service copy --from URL --to URL
 
 Copies a whole store into another, with ids, versions and posts, and compares checksums at the end. You may
-interrupt it and run it again. Stop writing to the source first. A source with an older schema is migrated.
+interrupt it and run it again. Stop writing to the source first: a copy of a store that is written meanwhile
+fails, and has to be repeated into an empty store. A source with an older schema is migrated.
 
   --from URL  the store to read: ${lastingUrlForms}
   --to URL    the store to fill; it must be empty or contain an earlier copy
@@ -42,10 +43,15 @@ export const copy: Command = {
     const source = stores.adopt(await openSource(fromUrl), (store) => store.close());
     const target = stores.adopt(await openStore(toUrl, patience), (store) => store.close());
 
+    const position = await source.changes?.position();
     const summary = await source.summary();
-    const total = countOf(summary);
+    const [total, present] = [countOf(summary), countOf(await target.summary())];
     // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
-    if (countOf(await target.summary()) > 0) await checkSubset(target, source);
+    if (present > 0) await checkSubset(target, source);
+    // Every import restarts the feed, so an earlier copy has another position.
+    const isAtSource = position !== undefined && position === (await target.changes?.position());
+    if (isAtSource && present > 0 && present === total)
+      throw new UsageError('--from and --to lead to the same store, or to a copy of its files');
     // First, as in `import`.
     await target.continueIds(byKind((kind) => summary[kind].lastId));
     const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
@@ -55,9 +61,13 @@ export const copy: Command = {
     if (copied.records !== read.records || copied.sha256 !== read.sha256) {
       throw new Error(
         `the copy differs: ${read.records} records were read and ${copied.records} are there; ` +
-          'stop writing to both stores and run it again',
+          'stop writing to both stores, and copy into an empty one',
       );
     }
+    if ((await source.changes?.position()) !== position)
+      throw new Error(
+        'the source was written while it was copied; stop writing to it, and copy into an empty store',
+      );
     const counts = recordKinds.map((kind) => {
       const { count } = summary[kind];
       return `${count} ${count === 1 ? nameOf(kind) : kind}`;

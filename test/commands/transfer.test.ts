@@ -576,6 +576,45 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 20000 users\b/);
   });
 
+  it('fails if the source is written meanwhile', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillWithUsers(a, 20_000);
+    const [source, target] = [await openStore(a), await openStore(b)];
+    t.after(() => Promise.all([source.close(), target.close()]));
+    const copying = runCommand(['copy', '--from', a, '--to', b]);
+    await until(async () => (await target.summary()).users.count > 0, 'the first batch', 30_000, 0);
+    await source.users.update(1, { name: 'changed' });
+    const { code, stdout, stderr } = await copying;
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^users-service: the source was written while it was copied; stop writing to it,/m);
+  });
+
+  it('refuses a target that is the database of the source at another URL', async (t) => {
+    const postgres = await openTestPostgres();
+    t.after(() => postgres.close());
+    const from = await postgres.createDatabase();
+    const to = from.replace(/^postgres(ql)?:/, (scheme) =>
+      scheme === 'postgres:' ? 'postgresql:' : 'postgres:',
+    );
+    const store = await openStore(from);
+    t.after(() => store.close());
+    await store.users.create({ name: 'Ada' });
+    const { code, stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
+    const message = 'users-service: --from and --to lead to the same store, or to a copy of its files\n';
+    assert.deepEqual([code, stdout, stderr], [2, '', message]);
+  });
+
+  it('copies an empty store', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await (await openStore(a)).close();
+    for (const attempt of ['first', 'second']) {
+      const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+      assert.equal(code, 0, `${attempt}: ${stderr}`);
+    }
+  });
+
   it('rejects a target with other data, and does not change it', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
@@ -590,6 +629,17 @@ describe('copy', () => {
       ...byKind(() => ({ count: 0, lastId: 0 })),
       users: { count: 1, lastId: 1 },
     });
+  });
+
+  it('names the record of a target that is another one at the same position of the feed', async (t) => {
+    const [a, b] = [await newStore(t), await newStore(t)];
+    for (const url of [a, b]) {
+      const store = await openStore(url);
+      await store.users.create({ name: `of ${url}` });
+      await store.close();
+    }
+    const { stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.match(stderr, /the target contains other records: user 1 is not in the source\n$/);
   });
 
   it('refuses a target that leads to the file of the source', async (t) => {
