@@ -1,9 +1,9 @@
-import { constants, createReadStream, createWriteStream, existsSync, openSync } from 'node:fs';
+import { constants, createReadStream, createWriteStream, openSync } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
@@ -40,8 +40,10 @@ export const copy: Command = {
     if (await areSameStore(fromUrl, toUrl)) throw new UsageError('--from and --to must differ');
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
-    const source = stores.adopt(await openSource(fromUrl), (store) => store.close());
-    const target = stores.adopt(await openStore(toUrl, patience), (store) => store.close());
+    const source = stores.adopt(await openSource(fromUrl, stderr), (store) => store.close());
+    const target = stores.adopt(await openStore(toUrl, { ...patience, ...warnOn(stderr) }), (store) =>
+      store.close(),
+    );
 
     const position = await source.changes?.position();
     const summary = await source.summary();
@@ -60,8 +62,7 @@ export const copy: Command = {
     const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
     if (copied.records !== read.records || copied.sha256 !== read.sha256) {
       throw new Error(
-        `the copy differs: ${read.records} records were read and ${copied.records} are there; ` +
-          'stop writing to both stores, and copy into an empty one',
+        `the copy differs: ${read.records} records were read and ${copied.records} are there; stop writing to both stores, and copy into an empty one`,
       );
     }
     if ((await source.changes?.position()) !== position)
@@ -93,14 +94,17 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
   for await (const batch of readStore(store)) yield* batch.lines;
 }
 
-/** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
-export async function openSource(url: string): Promise<Store> {
-  const lasting = schemeOf(url)?.lasting;
-  if (lasting === undefined) throw new UsageError(`${url} has no records: each process has its own`);
-  const file = lasting.file?.(url);
-  if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
-  return await openStore(url, patience);
+/** Opens a store to read from. Fails for a missing one, which would otherwise be created as an empty store. */
+export async function openSource(url: string, stderr: Writable): Promise<Store> {
+  if (schemeOf(url)?.lasting === undefined)
+    throw new UsageError(`${url} has no records: each process has its own`);
+  return await openStore(url, { ...patience, ...warnOn(stderr), mustExist: true });
 }
+
+/** The option of a store that prints its warnings, such as that of a migration, which may take minutes. */
+const warnOn = (stderr: Writable) => ({
+  onWarning: (message: string) => stderr.write(`users-service: ${message}\n`),
+});
 
 /** Throws a `UsageError` for a store that loses its records when this process ends. */
 function checkTarget(url: string): void {
@@ -122,7 +126,9 @@ ${databaseHelp}`,
     const { env, stdout, stderr } = context;
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
-    const store = cleanup.adopt(await openSource(databaseUrl(flags, env)), (opened) => opened.close());
+    const store = cleanup.adopt(await openSource(databaseUrl(flags, env), stderr), (opened) =>
+      opened.close(),
+    );
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
@@ -190,7 +196,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
       throw new Error(
         `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
-    const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
+    const store = cleanup.adopt(await openStore(url, warnOn(stderr)), (opened) => opened.close());
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     if (end !== undefined) await store.continueIds(end.lastIds);
     let added = 0;

@@ -51,6 +51,11 @@ export interface StoreBackend {
   close(): Answer<void>;
 }
 
+/** The error of reading from a database that must have the tables of a store, but has none. */
+export function noTables(): Error {
+  return new Error('it has no tables of this service');
+}
+
 /** Creates empty stores beside the one at a URL, for tests. */
 export interface Scratch {
   /** Creates an empty store, and resolves to its URL. */
@@ -77,20 +82,22 @@ export const embeddedNumbers = {
 
 // biome-ignore format: one line for each name is longer to read.
 export const optionNames: readonly string[] = [
-  'now', 'idempotencyTtlMs', 'changesKept', 'busyTimeoutMs', 'maxPendingWrites', 'onCreated', 'poolSize',
-  'waitTimeoutMs', 'maxWaiting', 'statementTimeoutMs', 'lockTimeoutMs', 'idleInTransactionTimeoutMs', 'pingTimeoutMs',
-  'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
+  'now', 'idempotencyTtlMs', 'changesKept', 'mustExist', 'busyTimeoutMs', 'maxPendingWrites', 'onCreated',
+  'poolSize', 'waitTimeoutMs', 'maxWaiting', 'statementTimeoutMs', 'lockTimeoutMs', 'idleInTransactionTimeoutMs',
+  'pingTimeoutMs', 'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
 /**
  * Like `readNumbers`. Also throws a `TypeError` for an option that no store has, and for a clock or a callback that is
- * not a function. A store ignores the options of other stores.
+ * not a function, or a `mustExist` that is not a boolean. A store ignores the options of other stores.
  */
 export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
   for (const name in given) {
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
     const isFunction = typeof (Reflect.get(given, name) ?? Date.now) === 'function';
     if (/^now$|^on[A-Z]/.test(name) && !isFunction) throw new TypeError(`${name} must be a function`);
+    if (name === 'mustExist' && typeof (Reflect.get(given, name) ?? false) !== 'boolean')
+      throw new TypeError('mustExist must be true or false');
   }
   return readNumbers(given, numbers);
 };

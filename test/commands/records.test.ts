@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { batchCharacters, countOf, readStore } from '../../src/commands/records.ts';
@@ -35,11 +35,23 @@ describe('a missing source', () => {
     const file = lasting?.file;
     if (file === undefined) continue;
     it(`is not created: ${form}`, async () => {
-      const url = form.replace('PATH', join(temporaryFolder(), 'missing'));
+      const folder = temporaryFolder();
+      const url = form.replace('PATH', join(folder, 'folder', 'missing'));
       const path = file(url);
       assert.ok(path);
-      await assert.rejects(openSource(url), { message: `there is no file ${path}` });
-      assert.equal(existsSync(path), false);
+      const isExpected = ({ message }: Error) => message.endsWith(` ${path}: there is no such file`);
+      await assert.rejects(openSource(url, process.stderr), isExpected);
+      assert.deepEqual(readdirSync(folder), []);
+    });
+
+    it(`is not made of an empty file: ${form}`, async () => {
+      const folder = temporaryFolder();
+      const url = form.replace('PATH', join(folder, 'empty'));
+      writeFileSync(file(url), '');
+      const message = / it has no tables of this service$/;
+      await assert.rejects(openSource(url, process.stderr), { kind: 'unavailable', message });
+      assert.deepEqual(readdirSync(folder), ['empty']);
+      assert.equal(statSync(file(url)).size, 0);
     });
   }
 });

@@ -102,6 +102,7 @@ describe('a command that a signal stops', () => {
   it('backup removes its unfinished file', async () => {
     const folder = temporaryFolder();
     const source = join(folder, 'users.db');
+    await (await openStore(`sqlite:${source}`)).close();
     using db = new DatabaseSync(source);
     // The copy takes several steps, and the signal arrives after the first one.
     db.exec('CREATE TABLE ballast AS SELECT zeroblob(12000000)');

@@ -276,6 +276,25 @@ describe('export and import', () => {
     assert.equal(stderr, 'users-service: post 4 is above the last id that the store has assigned\n');
   });
 
+  it('print that a store is migrated, which may take minutes', async (t) => {
+    const folder = await temporaryFolder(t);
+    const sql = await readFile(new URL('../storage/sqlite/version-1.sql', import.meta.url), 'utf8');
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => {
+      const path = join(folder, `${name}.db`);
+      const db = new DatabaseSync(path);
+      db.exec(sql);
+      db.close();
+      return `sqlite:${path}`;
+    }) as [string, string, string];
+    const exported = await runCommand(['export', '--database', a]);
+    const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
+    const copied = await runCommand(['copy', '--from', c, '--to', await newStore(t)]);
+    for (const { code, stderr } of [exported, imported, copied]) {
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, /^users-service: the schema is migrated from version 1 to \d+, .* minutes\n/m);
+    }
+  });
+
   it('show their progress, for an import once for each time it reads the file', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
@@ -601,9 +620,29 @@ describe('copy', () => {
     t.after(() => store.close());
     await store.users.create({ name: 'Ada' });
     const { code, stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
-    const message = 'users-service: --from and --to lead to the same store, or to a copy of its files\n';
-    assert.deepEqual([code, stdout, stderr], [2, '', message]);
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(
+      stderr,
+      /^users-service: --from and --to lead to the same store, or to a copy of its files\n$/m,
+    );
   });
+
+  for (const command of ['copy', 'export']) {
+    it(`fails like every ${command} of a database of another program, and creates no table there`, async (t) => {
+      const postgres = await openTestPostgres();
+      t.after(() => postgres.close());
+      const url = await postgres.createDatabase();
+      const { query } = await openSession(t, url);
+      await query('CREATE TABLE invoices (id integer)');
+      const target = await newStore(t);
+      const args = command === 'copy' ? ['--from', url, '--to', target] : ['--database', url];
+      const { code, stdout, stderr } = await runCommand([command, ...args]);
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, / cannot be used: it has no tables of this service$/m);
+      const tables = `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`;
+      assert.deepEqual(await query(tables), [{ tablename: 'invoices' }]);
+    });
+  }
 
   it('copies an empty store', async (t) => {
     const folder = await temporaryFolder(t);
@@ -658,7 +697,11 @@ describe('copy', () => {
     [['--from', 'memory:'], /usage: users-service copy/, 2],
     [['--from', 'memory:', '--to', 'memory:'], /must differ/, 2],
     [['--frm', 'memory:'], /--frm/, 2],
-    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'sqlite:x.db'], /there is no file \/nowhere/, 1],
+    [
+      ['--from', 'sqlite:/nowhere/at/all.db', '--to', 'sqlite:x.db'],
+      / \/nowhere\S+: there is no such file$/m,
+      1,
+    ],
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
     [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: has no records: each process has its own/, 2],

@@ -115,6 +115,14 @@ describe('openStore', () => {
     });
   }
 
+  it('rejects an option mustExist that is not a boolean', async () => {
+    const options: object = { mustExist: 'false' };
+    const error = { name: 'TypeError', message: 'mustExist must be true or false' };
+    for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+      await assert.rejects(openStore(url, options), error);
+    }
+  });
+
   for (const name of ['now', 'onCreated', 'onWarning', 'onFailure', 'onStandbyRead']) {
     it(`rejects an option ${name} that is not a function, before it creates a file`, async () => {
       const file = join(folder, `${name}.db`);

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
+import { noTables } from '../store.ts';
 import type { Warn } from './connection.ts';
 import { sqlState } from './errors.ts';
 
@@ -83,13 +84,16 @@ const migrationLock = 7_283_551_900;
 
 /**
  * Migrates the database to the current version. If several processes do so at once, one migrates and the others wait.
+ * With `mustExist`, throws if the database has no tables yet.
  * After a failure the transaction is still open: the connection must be closed.
  */
-export async function prepareSchema(client: ClientBase, warn: Warn): Promise<void> {
+export async function prepareSchema(client: ClientBase, warn: Warn, mustExist = false): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const encoding = rows[0]?.server_encoding;
   if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
-  if ((await findVersion(client)) < schemaVersion) await migrate(client, warn);
+  const version = await findVersion(client);
+  if (version === 0 && mustExist) throw noTables();
+  if (version < schemaVersion) await migrate(client, warn);
 }
 
 /** The version of the schema of a database; 0 if it has no tables yet. Throws if it is newer than `schemaVersion`. */

@@ -47,6 +47,8 @@ export interface PostgresStoreOptions {
   readonly changesKept?: number;
   /** The name of the connections in `pg_stat_activity`. Default `users-service`. */
   readonly applicationName?: string;
+  /** Whether to fail, without a change, if the database has no tables of a store. Default: false; they are created. */
+  readonly mustExist?: boolean;
   /** Receives warnings for the operator of the database, each message once. Default: none. */
   readonly onWarning?: (message: string) => void;
   /** Receives why work in the background failed, such as the removal of old changes. Default: none. */
@@ -112,7 +114,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   let beforeFirst: Sql | undefined;
   try {
     await pool.prepare(async (client) => {
-      await prepareSchema(client, warn);
+      await prepareSchema(client, warn, options.mustExist);
       beforeFirst = await prepareFeed(client, hasFeed);
     });
   } catch (caught) {

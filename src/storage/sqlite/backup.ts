@@ -7,7 +7,7 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { checkWritable, makeFile, realPath } from './file.ts';
-import { openShared } from './schema.ts';
+import { openShared, requireTables } from './schema.ts';
 
 /** Receives the number of copied pages and of all pages. */
 export type BackupProgress = (done: number, total: number) => void;
@@ -21,7 +21,7 @@ const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
- * or absent, and an existing file is never overwritten. Fails if the file is damaged.
+ * or absent, and an existing file is never overwritten. Fails if the file is damaged, or is not one of this service.
  */
 export async function backupSqlite(
   path: string,
@@ -64,10 +64,11 @@ function refuseExisting(path: string): void {
 
 async function copy(from: string, to: string, onProgress: BackupProgress): Promise<void> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
-  using db = await openShared(from, busyTimeoutMs, (opened) =>
+  using db = await openShared(from, busyTimeoutMs, (opened) => {
+    requireTables(opened);
     // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
-    opened.exec('BEGIN; SELECT count(*) FROM sqlite_schema'),
-  );
+    opened.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
+  });
   const pages = await backup(db, to, {
     rate: pagesPerStep,
     progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),

@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { noTables } from '../store.ts';
 import { diskError, isBusy } from './errors.ts';
 import { checkLog, maxIdleLogBytes } from './file.ts';
 
@@ -162,8 +163,12 @@ function freeKibibytes(folder: string): number | string {
 }
 
 /** Creates or migrates the tables. Afterwards the connection only reads. */
-export function migrate(db: DatabaseSync, warn?: (message: string) => void): void {
+export function migrate(
+  db: DatabaseSync,
+  { mustExist, onWarning }: { mustExist?: boolean; onWarning?: (message: string) => void } = {},
+): void {
   // Check before the first write, so that a rejected file does not change.
+  if (mustExist) requireTables(db);
   const isCurrent = findVersion(db) === schemaVersion;
   db.exec('PRAGMA journal_mode = WAL');
   if (!isCurrent) {
@@ -171,13 +176,20 @@ export function migrate(db: DatabaseSync, warn?: (message: string) => void): voi
     db.exec('BEGIN IMMEDIATE');
     const version = findVersion(db);
     if (version > 0 && version < schemaVersion) {
-      warn?.(`the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`);
+      onWarning?.(
+        `the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`,
+      );
     }
     for (const migration of migrations.slice(version)) db.exec(migration);
     db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
   }
   // This read ensures that the log file exists.
   db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
+}
+
+/** Throws when the file is not one of this service, or has no tables yet. */
+export function requireTables(db: DatabaseSync): void {
+  if (findVersion(db) === 0) throw noTables();
 }
 
 /** The version of the schema of a file. Throws when it is not one of this service. */

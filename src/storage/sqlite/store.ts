@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
@@ -26,6 +27,8 @@ export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
+  /** Whether to fail, without a change, if the file is missing or empty. Default: false; the store is created. */
+  readonly mustExist?: boolean;
   /** Receives the path of the file if this call has created it: the store is new and empty. Default: none. */
   readonly onCreated?: (path: string) => void;
   /** Receives a warning before a migration of the file, which may take minutes. Default: none. */
@@ -51,10 +54,11 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   const givenPath = resolve(path);
   try {
     const file = realPath(givenPath);
+    if (options.mustExist && !existsSync(file)) throw new Error('there is no such file');
     await makeFolder(dirname(file));
     const isNew = makeFile(file);
     checkWritable(file);
-    const db = await openShared(file, settings.busyTimeoutMs, (opened) => migrate(opened, options.onWarning));
+    const db = await openShared(file, settings.busyTimeoutMs, (opened) => migrate(opened, options));
     try {
       if (isNew) options.onCreated?.(givenPath);
       return sqliteStore(openFiles(file, givenPath), db, settings);
@@ -77,7 +81,7 @@ const slowDiskMs = 2_000;
 function sqliteStore(
   files: OpenFiles,
   db: DatabaseSync,
-  settings: Required<Omit<SqliteStoreOptions, 'onCreated' | 'onWarning'>>,
+  settings: Required<Omit<SqliteStoreOptions, 'mustExist' | 'onCreated' | 'onWarning'>>,
 ): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.

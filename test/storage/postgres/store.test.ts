@@ -106,7 +106,7 @@ describe('opening a PostgreSQL store', () => {
       await session.query(toIt);
       const warnings: string[] = [];
       const onWarning = (message: string) => warnings.push(message);
-      const store = await openPostgresStore(url, { ...patient, onWarning });
+      const store = await openPostgresStore(url, { ...patient, onWarning, mustExist: true });
       t.after(() => store.close());
       const from = `the schema is migrated from version ${version} to `;
       assert.equal(warnings.filter((message) => message.startsWith(from)).length, 1);

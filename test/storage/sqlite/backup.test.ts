@@ -220,6 +220,8 @@ describe('a backup of a SQLite file', () => {
   const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [
     ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db.*no such file/],
     ['of a file that is not a database', 'text.txt', 'backup.db', /not a database/],
+    ['of a file that is empty', 'empty.db', 'backup.db', /empty\.db.*it has no tables of this service$/],
+    ['of a file of another program', 'other.db', 'backup.db', /it is the database of another program$/],
     ['onto an existing file', 'users.db', 'text.txt', /text\.txt.*exists already/],
     ['onto a folder', 'users.db', 'folder', /folder.*exists already/],
     ['onto a link that leads nowhere', 'users.db', 'link', /link.*exists already/],
@@ -234,12 +236,17 @@ describe('a backup of a SQLite file', () => {
         join(folder, 'text.txt'),
         'text that is longer than the header of a database. '.repeat(10),
       );
+      writeFileSync(join(folder, 'empty.db'), '');
+      const other = new DatabaseSync(join(folder, 'other.db'));
+      other.exec('CREATE TABLE x (y)');
+      other.close();
       mkdirSync(join(folder, 'folder'));
       symlinkSync('nowhere', join(folder, 'link'));
       const backup = backupSqlite(join(folder, source), join(folder, target));
       await assert.rejects(backup, { kind: 'unavailable', message: problem });
       await rejects(backup, 'unavailable');
-      assert.deepEqual(readdirSync(folder).toSorted(), ['folder', 'link', 'text.txt', 'users.db']);
+      const files = ['empty.db', 'folder', 'link', 'other.db', 'text.txt', 'users.db'];
+      assert.deepEqual(readdirSync(folder).toSorted(), files);
       assert.equal(readlinkSync(join(folder, 'link')), 'nowhere');
       assert.equal(existsSync(join(folder, 'backup.db')), false);
     });

@@ -32,7 +32,7 @@ describe('a SQLite file of an earlier version', () => {
       db.close();
       const warnings: string[] = [];
       const onWarning = (message: string) => warnings.push(message);
-      const store = await openSqliteStore(path, { onWarning });
+      const store = await openSqliteStore(path, { onWarning, mustExist: true });
       t.after(() => store.close());
       const from = `the schema is migrated from version ${version} to `;
       assert.deepEqual([warnings.length, warnings[0]?.startsWith(from)], [1, true]);
