@@ -151,7 +151,9 @@ ${databaseHelp}`,
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
     };
-    const progress = createProgress(stderr, 'export', countOf(summary));
+    // A bar on the same terminal would mix with the records.
+    const sink = path === '-' && stdout.isTTY ? { write: () => undefined } : stderr;
+    const progress = createProgress(sink, 'export', countOf(summary));
     const { records, sha256 } = await readAll(
       readStore(store, lastIds),
       progress,

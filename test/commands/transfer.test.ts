@@ -295,6 +295,17 @@ describe('export and import', () => {
     }
   });
 
+  it('show no progress of an export on the terminal on which it writes the records', async (t) => {
+    const url = await newStore(t);
+    await fillStore(url);
+    const { output } = await runCommand(['export', '--database', url], { isTerminal: true });
+    assert.match(output.at(-1) ?? '', /^\{"type":"end".*\}\n$/);
+    assert.ok(output.every((text) => text.startsWith('{')));
+    const file = join(await temporaryFolder(t), 'all.ndjson');
+    const { stderr } = await runCommand(['export', file, '--database', url], { isTerminal: true });
+    assert.match(stderr, /^\rexport \[/);
+  });
+
   it('show their progress, for an import once for each time it reads the file', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];

@@ -9,7 +9,13 @@ export async function runCommand(
     env = {},
     input = '',
     nodeVersion = process.version,
-  }: { env?: Readonly<Record<string, string>>; input?: string; nodeVersion?: string | undefined } = {},
+    isTerminal = false,
+  }: {
+    env?: Readonly<Record<string, string>>;
+    input?: string;
+    nodeVersion?: string | undefined;
+    isTerminal?: boolean;
+  } = {},
 ): Promise<FinishedProcess & { readonly output: readonly string[] }> {
   /** What was written to both streams, in order. */
   const output: string[] = [];
@@ -19,8 +25,8 @@ export async function runCommand(
     env,
     nodeVersion,
     stdin: Readable.from([Buffer.from(input)]),
-    stdout: stdout.stream,
-    stderr: stderr.stream,
+    stdout: Object.assign(stdout.stream, { isTTY: isTerminal }),
+    stderr: Object.assign(stderr.stream, { isTTY: isTerminal }),
     onSignal: () => undefined,
     onCrash: () => undefined,
     exit: (status) => {
