@@ -1,6 +1,6 @@
 import type { PageStart, Sort } from '../domain/list-query.ts';
 import { afterPrefix, compareText } from '../domain/text.ts';
-import { columnNames, filterColumns, type Table } from './tables.ts';
+import { columnNames, type Table } from './tables.ts';
 
 /** The table, columns and conditions of a list, for the SQL that both databases share. */
 export type List = ReturnType<typeof listOf>;
@@ -16,7 +16,7 @@ export type Condition = { readonly field: string } & (
 );
 
 function filterConditions(table: Table, filter: object): readonly Condition[] {
-  return filterColumns(table, filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
+  return table.entriesOf(filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
     if (typeof value === 'object') return [{ field, operator: 'in', value }];
     if (byPrefix === undefined) return [{ field, operator: '=', value }];
     const end = afterPrefix(String(value));

@@ -1,13 +1,6 @@
 import { DomainError, preconditionFailed } from '../domain/errors.ts';
 import type { Records, Row } from '../domain/kinds.ts';
-import {
-  maxVersion,
-  nameOf,
-  type RecordKind,
-  type RecordName,
-  recordKinds,
-  versionsExhausted,
-} from '../domain/record.ts';
+import { maxVersion, nameOf, type RecordKind, recordKinds, versionsExhausted } from '../domain/record.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {
@@ -25,21 +18,8 @@ export interface Column {
   readonly byPrefix?: true;
 }
 
-/** The description of a resource for both databases. Their statements and row mappings are derived from it. */
-export interface Table {
-  readonly name: RecordKind;
-  /** The name of one record, in messages and types of changes. */
-  readonly record: RecordName;
-  readonly columns: readonly Column[];
-  /** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
-  readonly keys: readonly Column[];
-  /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
-  readonly given: readonly Column[];
-  /** The columns that an update may change. */
-  readonly edited: readonly Column[];
-  /** The columns of a list: all except the version. */
-  readonly listed: readonly Column[];
-}
+/** A resource for all stores: its columns, from which statements and row mappings are derived, and its rules. */
+export type Table = Readonly<ReturnType<typeof describe>>;
 
 export const tables: Readonly<Record<RecordKind, Table>> = {
   users: describe('users', {
@@ -61,22 +41,61 @@ export const tables: Readonly<Record<RecordKind, Table>> = {
 function describe<Kind extends RecordKind>(
   kind: Kind,
   fields: Readonly<Record<keyof Records[Kind] & string, Omit<Column, 'field'>>>,
-): Table {
-  const columns = Object.entries<Omit<Column, 'field'>>(fields).map(([field, column]) => ({
+) {
+  const columns: readonly Column[] = Object.entries<Omit<Column, 'field'>>(fields).map(([field, column]) => ({
     field,
     ...column,
   }));
+  const record = nameOf(kind);
+  const keys = columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
   const given = columns.filter(({ name }) => name !== 'id' && name !== 'version');
+  const edited = given.filter(({ parent }) => parent === undefined);
   return {
     name: kind,
-    record: nameOf(kind),
+    /** The name of one record, in messages and types of changes. */
+    record,
     columns,
-    keys: columns.filter(({ name, parent }) => name === 'id' || parent !== undefined),
+    /** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
+    keys,
+    /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
     given,
-    edited: given.filter(({ parent }) => parent === undefined),
+    /** The columns that an update may change. */
+    edited,
+    /** The columns of a list: all except the version. */
     listed: columns.filter(({ name }) => name !== 'version'),
+
+    /** Fails unless a record has one of the expected versions; `undefined` for any version. */
+    checkVersion(row: Row, expected?: readonly number[]): void {
+      if (expected?.includes(row.version) === false) throw preconditionFailed(record, row.id);
+    },
+
+    /** The next version of a record, with a patch; the record itself if the patch changes nothing. */
+    patched(row: Row, patch: object): Row {
+      const current = recordValues(edited, row);
+      const values = patchValues(edited, patch).map((value, i) => value ?? current[i]);
+      if (values.every((value, i) => value === current[i])) return row;
+      if (row.version >= maxVersion) throw versionsExhausted(record, row.id);
+      return toRecord(columns, [...recordValues(keys, row), ...values, row.version + 1]);
+    },
+
+    /** The values of a filter or a draft, each with its column. */
+    entriesOf(filter: object): readonly (readonly [Column, FilterValue])[] {
+      const values: Readonly<Record<string, FilterValue | undefined>> = { ...filter };
+      return columns.flatMap((column) => {
+        const value = values[column.field];
+        return value === undefined ? [] : [[column, value] as const];
+      });
+    },
+
+    /** The failure to import a record because a different one has its id. */
+    rowDiffers: (id: number) => new DomainError('conflict', `${record} ${id} is there already and differs`),
+
+    /** The failure to import a record because its user is missing. */
+    userMissing: (id: number) => new DomainError('conflict', `${record} ${id} has no user`),
   };
 }
+
+type FilterValue = string | number | readonly number[];
 
 /** The values of the key columns, which identify a record. */
 export type Key = readonly [id: number, ...others: number[]];
@@ -107,20 +126,6 @@ export function patchValues(columns: readonly Column[], patch: object): (string 
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));
 }
 
-/** Fails unless a record has one of the expected versions; `undefined` for any version. */
-export function checkVersion(table: Table, row: Row, expected?: readonly number[]): void {
-  if (expected?.includes(row.version) === false) throw preconditionFailed(table.record, row.id);
-}
-
-/** The next version of a record, with a patch; the record itself if the patch changes nothing. */
-export function patched({ columns, keys, edited, record }: Table, row: Row, patch: object): Row {
-  const current = recordValues(edited, row);
-  const values = patchValues(edited, patch).map((value, i) => value ?? current[i]);
-  if (values.every((value, i) => value === current[i])) return row;
-  if (row.version >= maxVersion) throw versionsExhausted(record, row.id);
-  return toRecord(columns, [...recordValues(keys, row), ...values, row.version + 1]);
-}
-
 /** Converts a row with values in the order of the columns into a record. */
 export function toRecord<Row>(columns: readonly Column[], values: Readonly<Record<number, unknown>>): Row {
   const record: Record<string, unknown> = {};
@@ -141,27 +146,4 @@ export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
     // A change or response that was stored before a column was added does not contain it.
     columns.map(({ name, absent }) => row[name] ?? absent),
   );
-}
-
-type FilterValue = string | number | readonly number[];
-
-export function filterColumns(
-  { columns }: Table,
-  filter: object,
-): readonly (readonly [Column, FilterValue])[] {
-  const fields: Readonly<Record<string, FilterValue | undefined>> = { ...filter };
-  return columns.flatMap((column) => {
-    const value = fields[column.field];
-    return value === undefined ? [] : [[column, value] as const];
-  });
-}
-
-/** The failure to import a record because a different one has its id. */
-export function rowDiffers(kind: RecordKind, id: number): DomainError {
-  return new DomainError('conflict', `${tables[kind].record} ${id} is there already and differs`);
-}
-
-/** The failure to import a record because its user is missing. */
-export function userMissing(kind: RecordKind, id: number): DomainError {
-  return new DomainError('conflict', `${tables[kind].record} ${id} has no user`);
 }

@@ -13,19 +13,7 @@ import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../..
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
-import {
-  checkVersion,
-  childTables,
-  filterColumns,
-  type Key,
-  patched,
-  recordValues,
-  rowDiffers,
-  type Table,
-  tables,
-  toRecord,
-  userMissing,
-} from '../tables.ts';
+import { childTables, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { memoryFeed } from './changes.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
@@ -47,7 +35,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     return row;
   };
   const isMissingParent = (table: Table, record: object): boolean =>
-    filterColumns(table, record).some(([{ parent }, id]) => parent && !rows[parent].has(Number(id)));
+    table.entriesOf(record).some(([{ parent }, id]) => parent && !rows[parent].has(Number(id)));
 
   return createStore({
     ...(changesKept > 0 && { changes }),
@@ -74,8 +62,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         update(key, patch, options) {
           const row = find(key);
           if (row === undefined) return undefined;
-          checkVersion(table, row, options?.expected);
-          const next = patched(table, row, patch);
+          table.checkVersion(row, options?.expected);
+          const next = table.patched(row, patch);
           if (next === row) return row;
           put(kind, next);
           changes.add(`${table.record}.updated`, next, options?.origin);
@@ -84,7 +72,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         delete(key, options) {
           const row = find(key);
           if (row === undefined) return false;
-          checkVersion(table, row, options?.expected);
+          table.checkVersion(row, options?.expected);
           for (const child of childTables(table)) {
             const owned = matching(child, rows[child.name], { userId: row.id });
             for (const childRow of owned.sort((a, b) => a.id - b.id)) {
@@ -106,13 +94,13 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       return after.sort((a, b) => a.id - b.id).slice(0, limit);
     },
     importRows(kind, given) {
-      const { columns } = tables[kind];
+      const table = tables[kind];
       const added = new Map<number, Row>();
       for (const one of given) {
-        const row = toRecord<Row>(columns, recordValues(columns, one));
+        const row = toRecord<Row>(table.columns, recordValues(table.columns, one));
         const known = rows[kind].get(row.id) ?? added.get(row.id);
-        if (known !== undefined && !isDeepStrictEqual(known, row)) throw rowDiffers(kind, row.id);
-        if (isMissingParent(tables[kind], row)) throw userMissing(kind, row.id);
+        if (known !== undefined && !isDeepStrictEqual(known, row)) throw table.rowDiffers(row.id);
+        if (isMissingParent(table, row)) throw table.userMissing(row.id);
         if (known === undefined) added.set(row.id, row);
       }
       for (const row of added.values()) put(kind, row);
@@ -147,7 +135,7 @@ function compare(sort: Sort<string>, a: Position, b: Position): number {
 }
 
 function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object): Row[] {
-  const wanted = filterColumns(table, filter);
+  const wanted = table.entriesOf(filter);
   return [...rows.values()].filter((row) =>
     wanted.every(([{ field, byPrefix }, value]) => {
       const has: unknown = Reflect.get(row, field);

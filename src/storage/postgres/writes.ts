@@ -6,18 +6,14 @@ import type { ChangeOptions } from '../../domain/repository.ts';
 import { findSql, keySql } from '../sql.ts';
 import type { StoreBackend, TableOperations } from '../store.ts';
 import {
-  checkVersion,
   childTables,
   columnNames,
   fromNames,
   type NamedRow,
-  patched,
   patchValues,
   recordValues,
-  rowDiffers,
   type Table,
   tables,
-  userMissing,
 } from '../tables.ts';
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
@@ -92,8 +88,8 @@ export function tableWrites(
         const [found] = await pool.write<NamedRow>(findShared, key);
         if (found === undefined) return undefined;
         const record = toRecord(found);
-        checkVersion(table, record, options.expected);
-        if (patched(table, record, patch) === record) return record;
+        table.checkVersion(record, options.expected);
+        if (table.patched(record, patch) === record) return record;
         if (attempt === maxUpdates) throw contended(new Error('a trigger may prevent the update'));
       }
     },
@@ -203,7 +199,8 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
   return {
     async importRows(kind, rows) {
       // As arrays, one for each column.
-      const columns = tables[kind].columns;
+      const table = tables[kind];
+      const { columns } = table;
       const names = columnNames(columns);
       const records = rows.map((row) => recordValues(columns, row));
       const values = columns.map((_, i) => records.map((record) => record[i]));
@@ -225,7 +222,7 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
         const { count, last } = firstOf(await send<{ count: number; last: number }>({ text: add }, values));
         const [other] =
           count < rows.length ? await send<{ id: number; known: boolean }>({ text: findOther }, values) : [];
-        if (other !== undefined) throw (other.known ? rowDiffers : userMissing)(kind, other.id);
+        if (other !== undefined) throw other.known ? table.rowDiffers(other.id) : table.userMissing(other.id);
         await raise(send, `${kind}_id_seq`, last);
         if (count > 0) await restart(send);
         return count;

@@ -6,19 +6,7 @@ import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds, stillReferenced } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
-import {
-  checkVersion,
-  columnNames,
-  filterColumns,
-  type Key,
-  patched,
-  recordValues,
-  rowDiffers,
-  type Table,
-  tables,
-  toRecord,
-  userMissing,
-} from '../tables.ts';
+import { columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
 import { isForeignKeyRejected, isIdRejected } from './errors.ts';
 import { prepareRows } from './reads.ts';
@@ -109,15 +97,13 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
     const record = row && toRecord<Row>(columns, row);
-    if (record) checkVersion(table, record, expected);
+    if (record) table.checkVersion(record, expected);
     return record;
   };
+  const isMissing = (kind: RecordKind, id: unknown): boolean =>
+    db.prepare(`SELECT id FROM ${kind} WHERE id = ?`).get(Number(id)) === undefined;
   const isOrphan = (draft: object): boolean =>
-    filterColumns(table, draft).some(
-      ([{ parent }, id]) =>
-        parent !== undefined &&
-        db.prepare(`SELECT id FROM ${parent} WHERE id = ?`).get(Number(id)) === undefined,
-    );
+    table.entriesOf(draft).some(([{ parent }, id]) => parent && isMissing(parent, id));
   return {
     /** `undefined` if the record would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
@@ -137,7 +123,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
       const record = findExpected(key, expected);
       if (record === undefined) return undefined;
-      const next = patched(table, record, patch);
+      const next = table.patched(record, patch);
       if (next === record) return record;
       changeOne(update, [...recordValues(edited, next), next.version, next.id]);
       log.add(`${table.record}.updated`, next, origin);
@@ -164,10 +150,10 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       try {
         if (importing.run(...values).changes !== 0) return true;
       } catch (caught) {
-        throw isForeignKeyRejected(caught) ? userMissing(name, row.id) : caught;
+        throw isForeignKeyRejected(caught) ? table.userMissing(row.id) : caught;
       }
       const kept = find.get(...recordValues(table.keys, row));
-      if (!isDeepStrictEqual(kept, values)) throw rowDiffers(name, row.id);
+      if (!isDeepStrictEqual(kept, values)) throw table.rowDiffers(row.id);
       return false;
     },
   };
