@@ -121,7 +121,7 @@ function contradictions(config: Config): string[] {
   if (config.port !== 0 && config.port === config['grpc-port']) {
     problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
   }
-  if (config.workers > 1 && schemeOf(config.database)?.isShared === false) {
+  if (config.workers > 1 && schemeOf(config.database)?.lasting === undefined) {
     problems.push(`--workers must be 1 with --database ${config.database}, which processes cannot share`);
   }
   if (config['read-database'] !== undefined && schemeOf(config.database)?.hasStandbys !== true) {

@@ -17,13 +17,11 @@ export interface StoreScheme {
   readonly pattern: RegExp;
   /** What a URL that matches the pattern must also be; `undefined` if the URL is valid. */
   readonly unmetRequirement?: (url: string) => string | undefined;
-  /** Whether several processes can use one store. */
-  readonly isShared: boolean;
   /** Whether its standbys can serve reads. */
   readonly hasStandbys?: true;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** What commands do with a store that another process has filled; absent if its data is lost with the process. */
+  /** What commands do with a store of another process; absent if each process has its own, which ends with it. */
   readonly lasting?: LastingStore;
 }
 
@@ -46,7 +44,6 @@ export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'memory:',
     pattern: /^memory:$/,
-    isShared: false,
     open: async (_, options) => (await import('./memory/store.ts')).createMemoryStore(options),
   },
   {
@@ -58,7 +55,6 @@ export const storeSchemes: readonly StoreScheme[] = [
         ? 'a path without ~, which only a shell replaces by your home folder'
         : undefined;
     },
-    isShared: true,
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     lasting: {
@@ -82,7 +78,6 @@ export const storeSchemes: readonly StoreScheme[] = [
         ? 'a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23'
         : undefined;
     },
-    isShared: true,
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     lasting: {
