@@ -86,15 +86,9 @@ export async function examineStandbys(
   }));
 }
 
-/** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
-export async function reportStandbys(config: Config, observe: Observe, signal: AbortSignal): Promise<void> {
-  try {
-    for (const { what, isUnreachable } of await examineStandbys(config, signal)) {
-      if (isUnreachable && !signal.aborted)
-        observe({ type: 'warning', message: `${what}; the primary serves its reads` });
-    }
-  } catch (cause) {
-    // The service works without these warnings.
-    observe({ type: 'failure', where: 'process', cause });
-  }
+/** The standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
+export async function unreachableStandbys(config: Config, signal: AbortSignal): Promise<Finding[]> {
+  const findings = await examineStandbys(config, signal);
+  const unreachable = signal.aborted ? [] : findings.filter(({ isUnreachable }) => isUnreachable);
+  return unreachable.map(({ what }) => warn(what, 'the primary serves its reads'));
 }

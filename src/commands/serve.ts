@@ -17,7 +17,7 @@ import {
   packageVersion,
   UsageError,
 } from './command-line.ts';
-import { examineCertificates, reportProblems, reportStandbys } from './examine.ts';
+import { examineCertificates, reportProblems, unreachableStandbys } from './examine.ts';
 import {
   type Files,
   optionsHelp,
@@ -104,7 +104,7 @@ export const serve: Command = {
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       const reporting = new AbortController();
       if (worker === undefined) {
-        void reportStandbys(config, log.observe, reporting.signal);
+        void reportProblems(parsed, log.observe, [() => unreachableStandbys(config, reporting.signal)]);
         await reportProblems(parsed, log.observe);
       }
       await stopped;

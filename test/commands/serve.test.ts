@@ -13,7 +13,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
-import { reportProblems, reportStandbys } from '../../src/commands/examine.ts';
+import { reportProblems, unreachableStandbys } from '../../src/commands/examine.ts';
 import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
@@ -300,9 +300,10 @@ describe('a signal to the service', () => {
 
   it('standbys that cannot be examined are a failure event, and do not end the service', async () => {
     const url = 'postgres://users@127.0.0.1/users?sslmode=verify-full&sslrootcert=/missing/ca.pem';
-    const { config } = parseConfig({}, { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url });
+    const parsed = parseConfig({}, { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url });
     const found: ServiceEvent[] = [];
-    await reportStandbys(config, (event) => found.push(event), new AbortController().signal);
+    const examine = () => unreachableStandbys(parsed.config, new AbortController().signal);
+    await reportProblems(parsed, (event) => found.push(event), [examine]);
     assert.deepEqual(
       found.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
       ["the database URL cannot be used: ENOENT: no such file or directory, open '/missing/ca.pem'"],
