@@ -1,10 +1,9 @@
 import { addAbortListener } from 'node:events';
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
-import { DomainError, messageOf } from '../domain/errors.ts';
+import { DomainError, messageOf, unlessAborted } from '../domain/errors.ts';
 import {
   type Arguments,
   type Command,
@@ -73,7 +72,9 @@ export const changes: Command = {
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
           const lines = events.flatMap(({ data, event }) => (data && event !== 'gone' ? [`${data}\n`] : []));
-          if (lines.length > 0) await print(context.stdout, lines.join(''), state !== undefined, signal);
+          // A reader that does not read never ends a write.
+          const text = lines.join('');
+          if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           const gone = events.find(({ event }) => event === 'gone');
@@ -100,13 +101,6 @@ export const changes: Command = {
     return 0;
   },
 };
-
-/** Writes the text. Rejects when the signal comes first, because a reader that does not read never ends a write. */
-async function print(stdout: Writable, text: string, flush: boolean, signal: AbortSignal): Promise<void> {
-  const { promise: stopped, reject } = Promise.withResolvers<never>();
-  using _ = addAbortListener(signal, () => reject(signal.reason));
-  await Promise.race([write(stdout, text, flush), stopped]);
-}
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);

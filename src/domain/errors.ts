@@ -106,3 +106,21 @@ export function aborted({ reason }: AbortSignal): DomainError {
     ? new DomainError('deadline-exceeded', 'the deadline has passed', { cause: reason })
     : new DomainError('cancelled', 'the request was cancelled', { cause: reason });
 }
+
+/** Settles as the result does, but rejects at once when the signal, if there is one, aborts. */
+export function unlessAborted<T>(
+  result: Promise<T>,
+  signal: AbortSignal | undefined,
+  onAbort?: () => void,
+): Promise<T> {
+  if (signal === undefined) return result;
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(aborted(signal));
+      onAbort?.();
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort);
+    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
+  });
+}

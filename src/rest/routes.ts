@@ -1,5 +1,5 @@
 import type { Access, Scope } from '../domain/access.ts';
-import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
+import { DomainError, retryAfterSeconds, unlessAborted } from '../domain/errors.ts';
 import { recordKinds } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
@@ -83,16 +83,13 @@ function ready(repository: Repository, unreadyReason: () => string | undefined):
     if (reason !== undefined) throw new HttpError(503, reason, { 'retry-after': String(retryAfterSeconds) });
     const signal = AbortSignal.timeout(readyTimeoutMs);
     try {
-      await Promise.race([repository.ping({ signal }), expiry(signal)]);
+      // A repository in plain JavaScript may return another thenable, or no promise.
+      await unlessAborted(Promise.resolve(repository.ping({ signal })), signal);
     } catch (cause) {
       throw new DomainError('unavailable', 'the store does not answer', { cause });
     }
     return json(200, { ok: true }, noStore);
   };
-}
-
-function expiry(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 }
 
 const info: Handler = ({ method, basePath, target, raw }) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import { aborted, DomainError, type ErrorKind, errorKinds } from '../../src/domain/errors.ts';
+import { aborted, DomainError, type ErrorKind, errorKinds, unlessAborted } from '../../src/domain/errors.ts';
 import { show } from './refuses.ts';
 
 it('DomainError rejects an unknown kind', () => {
@@ -57,6 +58,35 @@ describe('aborted', () => {
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     assert.equal(aborted(signal).kind, 'deadline-exceeded');
   });
+});
+
+describe('unlessAborted', { timeout: 1_000 }, () => {
+  it('does not await a result that never comes if the signal has aborted before', async () => {
+    const never = Promise.withResolvers<never>().promise;
+    await assert.rejects(unlessAborted(never, AbortSignal.abort()), { kind: 'cancelled' });
+  });
+
+  it('rejects at once when the signal aborts, and ignores a later failure of the result', async () => {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const stop = new AbortController();
+    const ended = unlessAborted(promise, stop.signal);
+    stop.abort();
+    await assert.rejects(ended, { kind: 'cancelled' });
+    reject(new Error('late'));
+    await new Promise(setImmediate);
+  });
+
+  for (const [outcome, result] of [
+    ['value', () => Promise.resolve(1)],
+    ['failure', () => Promise.reject(new Error('no'))],
+  ] as const) {
+    it(`passes on a ${outcome}, and removes its listener`, async () => {
+      const { signal } = new AbortController();
+      const [plain, guarded] = await Promise.allSettled([result(), unlessAborted<number>(result(), signal)]);
+      assert.deepEqual(guarded, plain);
+      assert.deepEqual(getEventListeners(signal, 'abort'), []);
+    });
+  }
 });
 
 describe('errorKinds', () => {

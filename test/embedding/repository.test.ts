@@ -79,6 +79,7 @@ for (const [how, answer] of ways) {
     await store.users.create({ name: 'Ada' });
     const repository = Object.assign(Object.create(store), {
       users: { get: (id: number) => answer(id === 1 ? { id: 1, name: 'Ada', version: 3 } : undefined) },
+      ping: () => answer(undefined),
     });
     const { http } = await startService(t, { repository });
     const found = await fetch(`${http}/users/1`);
@@ -88,6 +89,7 @@ for (const [how, answer] of ways) {
     const failed = await fetch(`${http}/users/1`, { headers: { 'if-match': '"2"' } });
     const missing = await fetch(`${http}/users/2`);
     assert.deepEqual([seen.status, failed.status, missing.status], [304, 412, 404]);
+    assert.equal((await fetch(`${http}/health/ready`)).status, 200);
   });
 }
 

@@ -10,12 +10,12 @@ import {
   defaultChangesKept,
   kindOf,
 } from '../../domain/change.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, unlessAborted } from '../../domain/errors.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
-import { occasionally, shared, unlessAborted } from './promises.ts';
+import { occasionally, shared } from './promises.ts';
 import { type FeedState, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */

@@ -1,9 +1,8 @@
 import type { Client } from 'pg';
 import { checkRange } from '../../check-range.ts';
-import { DomainError, invalid, messageOf } from '../../domain/errors.ts';
+import { DomainError, invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
-import { unlessAborted } from './promises.ts';
 
 export interface Host {
   /** Its `host:port`. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
-import { aborted, type DomainError, storeClosed } from '../../domain/errors.ts';
+import { aborted, type DomainError, storeClosed, unlessAborted } from '../../domain/errors.ts';
 import {
   Connection,
   type Send,
@@ -20,7 +20,6 @@ import {
   toDomainError,
 } from './errors.ts';
 import { HostSearch, type SearchSettings } from './hosts.ts';
-import { unlessAborted } from './promises.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {

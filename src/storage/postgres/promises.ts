@@ -1,23 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { aborted } from '../../domain/errors.ts';
-
-/** Settles at once when the signal, if there is one, aborts. */
-export function unlessAborted<T>(
-  result: Promise<T>,
-  signal: AbortSignal | undefined,
-  onAbort?: () => void,
-): Promise<T> {
-  if (signal === undefined) return result;
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      reject(aborted(signal));
-      onAbort?.();
-    };
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort);
-    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
-  });
-}
 
 /** Returns a function that starts the task at one of each `calls` calls, the first included, unless it is running. */
 export function occasionally(

@@ -1,10 +1,10 @@
 import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
-import { aborted, DomainError } from '../../domain/errors.ts';
+import { aborted, DomainError, unlessAborted } from '../../domain/errors.ts';
 import { firstOf, prepared } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
-import { shared, unlessAborted } from './promises.ts';
+import { shared } from './promises.ts';
 
 /** The outcome of a read that was meant for a standby. */
 export interface StandbyRead {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
+import { unlessAborted } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import type { Send } from '../../../src/storage/postgres/connection.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
-import { unlessAborted } from '../../../src/storage/postgres/promises.ts';
 import { type StandbyRead, standbyReads } from '../../../src/storage/postgres/standbys.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
