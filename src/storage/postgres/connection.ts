@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
-import { connectError, notInTime } from './errors.ts';
+import { connectError } from './errors.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
@@ -46,15 +46,6 @@ export interface SessionLimits {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleInTransactionTimeoutMs: number;
-}
-
-/** The limits of a statement without a result. */
-export interface Watchdog {
-  /** The time until `onQuiet` is called, in ms. */
-  readonly quietMs: number;
-  readonly onQuiet: () => void;
-  /** The time until the connection is killed, in ms. */
-  readonly limitMs: number;
 }
 
 interface Session extends QueryResultRow {
@@ -150,25 +141,6 @@ export class Connection {
       if (session[name] === 'off') {
         warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
       }
-    }
-  }
-
-  /** Sends a statement. Fails if the server stopped waiting for a standby to confirm it. */
-  async send<Row extends QueryResultRow>(
-    { name, text }: Sql,
-    { quietMs, limitMs, onQuiet }: Watchdog,
-    values: readonly unknown[] = [],
-  ): Promise<Row[]> {
-    let timer = setTimeout(() => {
-      timer = setTimeout(() => this.kill(), limitMs - quietMs);
-      onQuiet();
-    }, quietMs);
-    try {
-      const { rows } = await this.client.query<Row>({ name, text, values: [...values] });
-      if (this.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
-      return rows;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

@@ -1,14 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
 import { aborted, type DomainError, storeClosed, unlessAborted } from '../../domain/errors.ts';
-import {
-  Connection,
-  type Send,
-  type SessionLimits,
-  type Sql,
-  type Warn,
-  type Watchdog,
-} from './connection.ts';
+import { Connection, type Send, type SessionLimits, type Sql, type Warn } from './connection.ts';
 import {
   attempts,
   cannotConnect,
@@ -58,7 +51,6 @@ export class PostgresPool {
   readonly #warn: Warn;
   /** Pings and the feed do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
-  readonly #watchdog: Watchdog;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
@@ -67,15 +59,9 @@ export class PostgresPool {
   #isClosed = false;
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
-    const { poolSize, waitTimeoutMs, pingTimeoutMs, statementTimeoutMs } = settings;
-    const limitMs = statementTimeoutMs + watchdogGraceMs;
+    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#settings = settings;
     this.#warn = warn;
-    this.#watchdog = {
-      quietMs: Math.min(pingTimeoutMs, limitMs),
-      limitMs,
-      onQuiet: () => this.hosts.check(),
-    };
     this.hosts = new HostSearch(settings, async (host, timeoutMs, signal) => {
       if (this.#isClosed) throw storeClosed();
       const connection = new Connection(createClient(host.url));
@@ -198,6 +184,32 @@ export class PostgresPool {
     return result;
   }
 
+  /**
+   * Sends a statement. If it takes long, checks the host, and in the end kills the connection. Fails if the server
+   * stopped waiting for a standby to confirm it.
+   */
+  async #send<Row extends QueryResultRow>(
+    connection: Connection,
+    { name: given, text }: Sql,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    const name = this.#usesNames ? given : undefined;
+    const { pingTimeoutMs, statementTimeoutMs } = this.#settings;
+    const limitMs = statementTimeoutMs + watchdogGraceMs;
+    const quietMs = Math.min(pingTimeoutMs, limitMs);
+    let timer = setTimeout(() => {
+      timer = setTimeout(() => connection.kill(), limitMs - quietMs);
+      this.hosts.check();
+    }, quietMs);
+    try {
+      const { rows } = await connection.client.query<Row>({ name, text, values: [...values] });
+      if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
+      return rows;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     let queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {
@@ -210,9 +222,7 @@ export class PostgresPool {
       call.connection = connection;
       let fault: Fault;
       try {
-        const send: Send = ({ name, text }, values) =>
-          connection.send({ name: this.#usesNames ? name : undefined, text }, this.#watchdog, values);
-        return await work(send, connection);
+        return await work((sql, values) => this.#send(connection, sql, values), connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
