@@ -18,13 +18,14 @@ import {
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
 Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. After a
-lost connection, a 5xx status or 429 it connects again, and continues where it was. Any other status ends it.
+lost connection, a 5xx status, 408 or 429 it connects again, and continues where it was. Any other status ends it.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
   --after N     print only the changes after this position [all that are kept]
   --type LIST   only these types, such as user.created,user.deleted
   --user ID     only the user with this id and its posts
-  --state FILE  store the position of the last printed line here, and continue there at the next start
+  --state FILE  store the position of the last printed line here, and continue there at the next start;
+                overrides --after
   API_KEY       in the environment: the key to send, if the service needs one
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no longer kept.
@@ -71,9 +72,9 @@ export const changes: Command = {
         const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
-          const lines = events.flatMap(({ data, event }) => (data && event !== 'gone' ? [`${data}\n`] : []));
-          // A reader that does not read never ends a write.
+          const lines = events.map(({ data, event }) => (data && event !== 'gone' ? `${data}\n` : ''));
           const text = lines.join('');
+          // A reader that does not read never ends a write.
           if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
@@ -183,7 +184,7 @@ async function checkResponse(response: Response): Promise<void> {
   }
   const reason = reasonOf(body) ?? (isStream ? '' : 'not a stream of changes');
   // Retry only if the same request may succeed later.
-  const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;
+  const code = status === 410 ? goneCode : status < 500 && ![408, 429].includes(status) ? 1 : 0;
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
 }
 

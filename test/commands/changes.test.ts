@@ -247,7 +247,7 @@ describe('users-service changes', () => {
     assert.match(message, /^users-service: the position is no longer kept: [^{]+: read the list again/);
   });
 
-  it('connects again after the status 429 or 500', async (t) => {
+  it('connects again after the status 408, 429 or 500', async (t) => {
     const connect = async (status: number) => {
       const statuses = [status, 410];
       const url = await listen(t, (_, response) => response.writeHead(statuses.shift() ?? 200).end());
@@ -255,7 +255,7 @@ describe('users-service changes', () => {
       assert.equal(code, 4);
       assert.match(stderr, new RegExp(`answers ${status}: .*\n.*answers 410: `));
     };
-    await Promise.all([429, 500].map(connect));
+    await Promise.all([408, 429, 500].map(connect));
   });
 
   /** Starts a server that responds with these statuses, one after another, and at 200 with one event. */
@@ -342,7 +342,7 @@ describe('users-service changes', () => {
     for (const text of [stdout, page]) {
       assert.match(
         text.replaceAll('\n', ' '),
-        /After a lost connection, a 5xx status or 429 it connects again, .*Any other status ends it/,
+        /After a lost connection, a 5xx status, 408 or 429 it connects again, .*Any other status ends it/,
       );
     }
   });
