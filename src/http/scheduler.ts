@@ -36,6 +36,10 @@ export class Scheduler {
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
   readonly #started: (() => void)[] = [];
   readonly #tasks: Task[] = [];
+  /** Streams, and other work that repeats. A fast client always makes its stream wait for another chunk. */
+  readonly #chunks: (() => void)[] = [];
+  /** Whether the current turn runs chunks before new requests. */
+  #isChunkFirst = false;
   #isScheduled = false;
   /** When the time for tasks ends in the current turn, by `performance.now()`. */
   #deadline = 0;
@@ -74,10 +78,18 @@ export class Scheduler {
     this.#schedule();
   }
 
-  /** Resolves when a request that has started may continue, probably to write another chunk of `bytes` bytes. */
-  wait(bytes = 0): Promise<void> {
+  /** Resolves when a request that has started may continue. For work that repeats, use `pause`. */
+  wait(): Promise<void> {
     return new Promise((resolve) => {
-      this.#started.push(() => {
+      this.#started.push(resolve);
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when work that repeats may continue, to write a chunk of `bytes` bytes. New requests start meanwhile. */
+  pause(bytes = 0): Promise<void> {
+    return new Promise((resolve) => {
+      this.#chunks.push(() => {
         this.#deadline -= bytes / bytesPerMs;
         resolve();
       });
@@ -115,17 +127,25 @@ export class Scheduler {
   }
 
   get #waiting(): number {
-    return this.#connections.length + this.#started.length + this.#tasks.length;
+    return this.#connections.length + this.#started.length + this.#tasks.length + this.#chunks.length;
   }
 
   async #runTasks(): Promise<void> {
-    this.#deadline = performance.now() + turnMs;
+    let now = performance.now();
+    this.#deadline = now + turnMs;
+    // Chunks and new requests get half of the turn each. In every other turn chunks are first, because the first task of a
+    // turn may take all of its time.
+    this.#isChunkFirst = !this.#isChunkFirst;
     do {
-      const task: Task | undefined = this.#started.shift() ?? this.#tasks.shift();
+      const isFirstHalf = now < this.#deadline - turnMs / 2;
+      const isChunkNext = isFirstHalf === this.#isChunkFirst;
+      const [first, second] = isChunkNext ? [this.#chunks, this.#tasks] : [this.#tasks, this.#chunks];
+      const task: Task | undefined = this.#started.shift() ?? first.shift() ?? second.shift();
       if (task === undefined) return;
       // Let the promises of this reply finish before the next reply starts.
       if (task() !== false) for (let i = 0; i < promiseSteps; i += 1) await undefined;
-    } while (performance.now() < this.#deadline);
+      now = performance.now();
+    } while (now < this.#deadline);
   }
 }
 

@@ -66,7 +66,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
         request.hold(0);
       }
       // A stream whose bytes are all in memory does not wait, because sending them frees the memory.
-      if (heldBytes === undefined) await scheduler.wait(value.length);
+      if (heldBytes === undefined) await scheduler.pause(value.length);
       next = await chunks.next();
     }
     if (response.destroyed) return;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Scheduler } from '../../src/http/scheduler.ts';
 
@@ -80,7 +80,7 @@ test('long chunks of streams count as time of a turn, because Node writes them a
   const scheduler = new Scheduler();
   let resumed = 0;
   for (let i = 0; i < 20; i += 1) {
-    scheduler.wait(64 * 1024).then(() => {
+    scheduler.pause(64 * 1024).then(() => {
       resumed += 1;
     });
   }
@@ -91,6 +91,65 @@ test('long chunks of streams count as time of a turn, because Node writes them a
   }
   const most = Math.max(...counts.map((count, turn) => count - (counts[turn - 1] ?? 0)));
   assert.ok(most <= 5, `${most} chunks in a turn`);
+});
+
+/** Starts streams that always have another chunk until the test ends. Returns how many chunks they have sent. */
+function startStreams(t: TestContext, scheduler: Scheduler, sendChunk = () => {}): () => number {
+  let chunks = 0;
+  const stream = async () => {
+    while (!t.signal.aborted) {
+      await scheduler.pause(64 * 1024);
+      sendChunk();
+      chunks += 1;
+    }
+  };
+  for (let i = 0; i < 20; i += 1) void stream();
+  return () => chunks;
+}
+
+test('a new request starts within three turns while streams always have another chunk', async (t) => {
+  const scheduler = new Scheduler();
+  startStreams(t, scheduler);
+  for (let i = 0; i < 10; i += 1) {
+    await nextTurn();
+    let hasRun = false;
+    scheduler.addTask(() => {
+      hasRun = true;
+      return false;
+    });
+    const count = await turnsUntil(() => hasRun);
+    assert.ok(count <= 3, `${count} turns`);
+  }
+});
+
+for (const taskMs of [0, 0.3, 3]) {
+  test(`streams continue while new requests of ${taskMs} ms always wait`, async (t) => {
+    const scheduler = new Scheduler();
+    const chunks = startStreams(t, scheduler);
+    const task = () => {
+      busy(taskMs);
+      if (!t.signal.aborted) scheduler.addTask(task);
+      return false;
+    };
+    for (let i = 0; i < 20; i += 1) scheduler.addTask(task);
+    const count = await turnsUntil(() => chunks() >= 20);
+    assert.ok(count <= 42, `${count} turns for 20 chunks`);
+  });
+}
+
+test('many short requests start for each chunk that takes a whole turn', async (t) => {
+  const scheduler = new Scheduler();
+  const chunks = startStreams(t, scheduler, () => busy(2));
+  let started = 0;
+  for (let i = 0; i < 200; i += 1) {
+    scheduler.addTask(() => {
+      busy(0.05);
+      started += 1;
+      return false;
+    });
+  }
+  await turnsUntil(() => started === 200);
+  assert.ok(chunks() < 100, `${chunks()} chunks before 200 requests had started`);
 });
 
 test('the oldest and the newest connection are accepted in turns after no more arrive', async () => {
