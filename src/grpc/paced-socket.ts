@@ -4,7 +4,7 @@ import { Duplex } from 'node:stream';
 /** The scheduler of the event loop, which the HTTP API uses too. */
 export interface Pacer {
   isFree(now: number): boolean;
-  wait(): Promise<void>;
+  pause(): Promise<void>;
 }
 
 // About a hundred short calls.
@@ -49,7 +49,7 @@ export class PacedSocket extends Duplex {
           this.#onRead = resolve;
         });
       }
-      await this.#pacer.wait();
+      await this.#pacer.pause();
       if (this.destroyed) return;
       this.push(bytes.subarray(start, start + sliceBytes));
     }

@@ -157,7 +157,7 @@ test('a connection ends with a failure when its server cannot be created, and th
       return limits();
     },
   };
-  const server = new GrpcServer(options, 0, { isFree: () => true, wait: async () => undefined });
+  const server = new GrpcServer(options, 0, { isFree: () => true, pause: async () => undefined });
   const port = await server.listen('127.0.0.1', 0);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   await once(connect(port).resume(), 'close');

@@ -22,7 +22,7 @@ async function openPair(t: TestContext) {
   const pacer = {
     free: true,
     isFree: () => pacer.free,
-    wait: () => new Promise<void>((resolve) => void turns.push(resolve)),
+    pause: () => new Promise<void>((resolve) => void turns.push(resolve)),
   };
   const paced = new PacedSocket(socket, pacer);
   t.after(() => {
