@@ -13,7 +13,7 @@ import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
 import type { Followers } from './followers.ts';
-import { fitting } from './paging.ts';
+import { fitting, maxReadRows } from './paging.ts';
 import { cloudEvent } from './resources.ts';
 
 const batchType = 'application/cloudevents-batch+json';
@@ -21,9 +21,9 @@ const streamType = 'text/event-stream';
 const otherTypes = [batchType, 'application/json', 'application/*', '*/*'];
 // Maximum length of a page in characters: long posts end it before its limit.
 const maxPageCharacters = 1024 * 1024;
-// A store examines a limited number of changes in each read, and other requests may run between the reads. If none of
-// the changes matches the filter after this many reads, the page is empty, and its link continues from there.
-const maxReads = 10;
+// Other requests run between the reads for a page, and a store examines a limited number of changes in each. If too few
+// match the filter in this many reads, the page is short or empty, and its link continues from there.
+const maxReads = 50;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
 export function changes(feed: ChangeFeed, followers: Followers): Handler {
@@ -35,7 +35,7 @@ export function changes(feed: ChangeFeed, followers: Followers): Handler {
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
     const isStream = prefers(request.header('accept'), streamType, otherTypes);
     // A stream reads its changes later, when it can send them. This read only checks its position.
-    const limit = isStream ? 1 : filter.limit;
+    const limit = isStream ? 1 : Math.min(filter.limit, maxReadRows);
     let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
     let page: ChangePage | undefined;
     while (page === undefined) {
@@ -49,7 +49,7 @@ export function changes(feed: ChangeFeed, followers: Followers): Handler {
         query = { ...query, after: position };
       }
     }
-    if (!isStream) return batch(feed, query, page, request);
+    if (!isStream) return batch(feed, { ...query, limit: filter.limit }, page, request);
     return {
       status: 200,
       headers: {
@@ -71,14 +71,25 @@ async function batch(
   request: HttpRequest,
 ): Promise<Reply> {
   const { basePath, parameters } = request;
-  let page = first;
-  // `first` is the first read.
-  for (let reads = 1; reads < maxReads && page.more && page.changes.length === 0; reads += 1) {
-    await scheduler.wait();
-    page = await feed.read({ ...query, after: page.next }, request);
-  }
   const eventOf = (change: Change) => cloudEvent(change, basePath);
-  const { texts, last } = fitting(page.changes, eventOf, maxPageCharacters);
+  const events: string[] = [];
+  let page: ChangePage | undefined = first;
+  let after = query.after;
+  let left = maxPageCharacters;
+  for (let reads = 1; page !== undefined; reads += 1) {
+    const { texts, last } = fitting(page.changes, eventOf, left);
+    events.push(...texts);
+    left -= texts.join().length;
+    after = last?.position ?? page.next;
+    const limit = Math.min(query.limit - events.length, maxReadRows);
+    if (last !== undefined || !page.more || left <= 0 || limit === 0 || reads === maxReads) break;
+    await scheduler.pause();
+    page = await feed.read({ ...query, after, limit }, request).catch((caught: unknown) => {
+      // Meanwhile old changes may have been removed. The page ends before them, and the next request gets 410.
+      if (events.length > 0 && caught instanceof ChangesGone) return undefined;
+      throw caught;
+    });
+  }
   const kept = parameters
     .filter(([name]) => name !== 'after')
     .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`);
@@ -87,9 +98,9 @@ async function batch(
     headers: {
       'content-type': `${batchType}; charset=utf-8`,
       'cache-control': 'private, no-cache',
-      link: `<${basePath}/changes?after=${last?.position ?? page.next}${kept.join('')}>; rel="next"`,
+      link: `<${basePath}/changes?after=${after}${kept.join('')}>; rel="next"`,
       vary: 'accept',
     },
-    body: `[${texts.join(',')}]`,
+    body: `[${events.join()}]`,
   };
 }

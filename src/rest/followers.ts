@@ -11,7 +11,7 @@ import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { fitting } from './paging.ts';
+import { fitting, maxReadRows } from './paging.ts';
 import { cloudEvent } from './resources.ts';
 
 // Size of the newest events that are kept as text. A follower that is further behind reads from the store.
@@ -36,7 +36,7 @@ class Recent {
   /** The changes after `from` up to `to`, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
-  /** Whether the reader has reached the newest changes. It begins at its first follower, which may be far behind. */
+  /** Whether the reader has reached the newest changes. Its first page is longer, as its first follower may be behind. */
   hasCaughtUp = false;
   from: number;
   to: number;
@@ -121,9 +121,8 @@ export class Followers {
 
   /** Sends the changes after a position, and all later ones, as server-sent events until the client disconnects. */
   async *follow(query: ChangeQuery, request: HttpRequest, epoch = this.epoch): AsyncGenerator<string> {
-    if (this.#max > 0 && this.open >= this.#max) {
+    if (this.#max > 0 && this.open >= this.#max)
       throw new DomainError('overloaded', 'too many clients follow the changes');
-    }
     request.becomeLongLived();
     const { signal } = request;
     let woken = Promise.withResolvers<void>();
@@ -154,7 +153,7 @@ export class Followers {
           // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
           // All followers wake at once, and one that is behind may read many unwanted changes.
-          await scheduler.wait();
+          await scheduler.pause();
         }
       }
     } catch (caught) {
@@ -229,13 +228,14 @@ export class Followers {
   /** Adds the next page to `recent`. If that is far behind, or `gone`, the reader begins again at the newest change. */
   async #readPage(recent: Recent): Promise<void> {
     try {
-      const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });
+      const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;
+      const page = await this.#feed.read({ after: recent.to, limit });
       if (recent.hasCaughtUp || !page.more) {
         recent.hasCaughtUp = true;
         recent.add(page);
         if (page.changes.length > 0) this.#wake();
         this.#isStale ||= page.more;
-        return await scheduler.wait();
+        return await scheduler.pause();
       }
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;

@@ -110,8 +110,9 @@ export function fitting<Item>(
   return { texts };
 }
 
-// The most rows that a stream of all rows fetches at a time. More would need more memory, but hardly less time.
-export const maxStreamedRows = 100;
+// The most rows that a long reply fetches at a time. More would need more memory and block other requests for longer,
+// but take hardly less time.
+export const maxReadRows = 100;
 
 /**
  * All rows of a list as JSON: as text if they fit into one page and one chunk, else as a stream. `first` is the first
@@ -135,8 +136,8 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
       // The rows of a next page may have been deleted in the meantime.
       yield count === 0 ? '' : mark + text;
       if (after === undefined) break;
-      const fits = count === 0 ? maxStreamedRows : Math.floor((request.chunkBytes * count) / text.length);
-      const limit = Math.min(Math.max(fits, 1), maxStreamedRows);
+      const fits = count === 0 ? maxReadRows : Math.floor((request.chunkBytes * count) / text.length);
+      const limit = Math.min(Math.max(fits, 1), maxReadRows);
       rows = rowsOf(await fetchPage({ ...query, limit, start: { after } }));
     }
     yield ']';

@@ -17,15 +17,7 @@ import type { Handler } from '../http/listener.ts';
 import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { expectedVersions, idempotencyKey, matchedVersions } from './conditions.ts';
-import {
-  allRows,
-  listHeaders,
-  maxStreamedRows,
-  memoize,
-  monitorLinks,
-  pageLinks,
-  wantsCount,
-} from './paging.ts';
+import { allRows, listHeaders, maxReadRows, memoize, monitorLinks, pageLinks, wantsCount } from './paging.ts';
 
 export const patchTypes = ['application/merge-patch+json', 'application/json'];
 
@@ -84,7 +76,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     const userId = userIdOf(request);
     const given = resource.parseQuery(userId, request.parameters);
     const isWhole = isNested && !asksForPage(request.parameters);
-    const query = isWhole ? { ...given, limit: maxStreamedRows } : given;
+    const query = isWhole ? { ...given, limit: maxReadRows } : given;
     const linksOf = isWhole
       ? () => []
       : pageLinks(request, query, isNested ? { userId, ...query.filter } : query.filter);

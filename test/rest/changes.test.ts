@@ -134,25 +134,79 @@ describe('GET /changes', () => {
     assert.deepEqual(eventsOf(await send(http, 'GET /changes?user=7')), []);
   });
 
-  it('reads on if no change of a page matches, at most 10 pages for a request', async (t) => {
+  it('reads at most 100 changes at a time until the page is full, at most 50 times for a request', async (t) => {
     const repository = createMemoryStore();
     const { changes } = repository;
     assert.ok(changes);
     await repository.users.create({ name: 'Ada' });
     const [change] = (await changes.read({ after: 0, limit: 1 })).changes;
     assert.ok(change);
-    const reads: number[] = [];
+    const reads: (readonly [after: number, limit: number])[] = [];
+    // The store examines 100 changes in each read. The first 300 changes match, then each hundredth one does.
     const read: typeof changes.read = async ({ after, limit }) => {
-      assert.equal(limit, 100);
-      reads.push(after);
-      return { changes: after === 2 ? [change] : [], next: after + 1, more: true };
+      reads.push([after, limit]);
+      const count = Math.min(limit, after < 300 ? 100 : 1);
+      const found = Array.from({ length: count }, (_, i) => ({ ...change, position: after + i + 1 }));
+      return { changes: found, next: after + Math.max(limit, 100), more: true };
     };
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
-    assert.deepEqual(typesOf(await send(http, 'GET /changes?user=1')), ['user.created users/1']);
-    assert.deepEqual(reads.splice(0), [0, 1, 2]);
+    for (const [query, found, next, lastReads] of [
+      ['limit=1', 1, 100, [[0, 1]]],
+      [
+        'limit=250&after=0',
+        250,
+        300,
+        [
+          [0, 100],
+          [100, 100],
+          [200, 50],
+        ],
+      ],
+      [
+        'limit=2&after=300',
+        2,
+        500,
+        [
+          [300, 2],
+          [400, 1],
+        ],
+      ],
+      ['limit=1000&after=0', 347, 5_000, Array.from({ length: 50 }, (_, i) => [i * 100, 100])],
+    ] as const) {
+      const answer = await send(http, `GET /changes?${query}`);
+      assert.equal(eventsOf(answer).length, found, query);
+      assert.match(String(nextOf(answer)), new RegExp(`after=${next}\\b`), query);
+      assert.deepEqual(reads.splice(0), lastReads, query);
+    }
+  });
+
+  it('returns an empty page with a link if none of 50 reads finds a match', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    const read: typeof changes.read = async ({ after }) => ({ changes: [], next: after + 1, more: true });
+    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
     const empty = await send(http, 'GET /changes?user=1&after=20');
-    assert.deepEqual([eventsOf(empty), nextOf(empty)], [[], '/changes?after=30&user=1']);
-    assert.equal(reads.length, 10);
+    assert.deepEqual([eventsOf(empty), nextOf(empty)], [[], '/changes?after=70&user=1']);
+  });
+
+  it('ends a page before changes that are removed during its reads, so that the next request gets 410', async (t) => {
+    const repository = createMemoryStore({ changesKept: 150 });
+    const { changes } = repository;
+    assert.ok(changes);
+    const addUsers = async (count: number) => {
+      for (let i = 0; i < count; i += 1) await repository.users.create({ name: 'Ada' });
+    };
+    await addUsers(150);
+    const read: typeof changes.read = async (query) => {
+      const page = await changes.read(query);
+      if (query.after === 0) await addUsers(300);
+      return page;
+    };
+    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
+    const answer = await send(http, 'GET /changes?limit=1000');
+    assert.equal(eventsOf(answer).length, 100);
+    assert.equal((await send(http, `GET ${nextOf(answer)}`)).status, 410);
   });
 
   it('lets other requests run between the reads for a page', async (t) => {
@@ -167,7 +221,7 @@ describe('GET /changes', () => {
       setImmediate(() => {
         turn += 1;
       });
-      // As long as SQLite may need for 10,000 changes.
+      // As long as SQLite may need for a read.
       for (const end = performance.now() + 5; performance.now() < end; );
       return { changes: [], next: after + 1, more: true };
     };

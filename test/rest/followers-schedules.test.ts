@@ -128,7 +128,7 @@ testSchedules(
     await Promise.all([write(), ...Array.from({ length: 1 + scheduler.random.below(3) }, follow)]);
     assert.equal(followers.open, 0, 'a follower is still open');
     // The reader may still wait for its turn.
-    await eventLoop.wait();
+    await eventLoop.pause();
   },
 );
 
@@ -262,13 +262,13 @@ it('lets others run while a follower that is far behind finds no change that it 
   const stream = followers.follow(query, requestOf(AbortSignal.timeout(10_000)));
   t.after(() => stream.return(undefined));
   await stream.next();
-  const wait = t.mock.method(eventLoop, 'wait');
+  const pause = t.mock.method(eventLoop, 'pause');
   assert.match((await stream.next()).value ?? '', /^id: 5001\n/);
   assert.ok(done.reads > 5, `${done.reads} reads`);
   // The last read finds the change, and the first one is the reader's.
   assert.ok(
-    wait.mock.callCount() >= done.reads - 2,
-    `${wait.mock.callCount()} turns for ${done.reads} reads`,
+    pause.mock.callCount() >= done.reads - 2,
+    `${pause.mock.callCount()} turns for ${done.reads} reads`,
   );
 });
 

@@ -36,7 +36,11 @@ export function memoryFeed(changesKept: number) {
     read(query: ChangeQuery): ChangePage {
       const { after, limit } = query;
       if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
-      const matching = changes.slice(after - gone).filter((change) => isWanted(change, query));
+      const matching: Change[] = [];
+      for (let i = after - gone; i < changes.length && matching.length <= limit; i += 1) {
+        const change = changes[i];
+        if (change !== undefined && isWanted(change, query)) matching.push(change);
+      }
       const page = matching.slice(0, limit);
       const more = matching.length > limit;
       return { changes: page, next: more ? (page.at(-1)?.position ?? after) : last, more };

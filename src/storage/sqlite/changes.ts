@@ -104,7 +104,7 @@ function recordSql(table: Table): string {
 }
 
 // Maximum number of changes that a read examines. More would block the thread of all requests for too long.
-const maxExamined = 10_000;
+const maxExamined = 2_000;
 
 export function sqliteFeed(db: DatabaseSync) {
   // In one statement, so that all values are from one moment. There is at least one row, with or without a change.

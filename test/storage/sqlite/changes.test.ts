@@ -68,7 +68,7 @@ describe('the feed of changes in a SQLite file', () => {
     const feed = feedOf(store);
     const types = ['user.deleted'] as const;
     const first = await feed.read({ after: 0, limit: 10, types });
-    assert.deepEqual(first, { changes: [], next: 10_000, more: true });
+    assert.deepEqual(first, { changes: [], next: 2_000, more: true });
     assert.deepEqual(
       (await readAll(feed, { types })).map(({ position }) => position),
       [25_002],
