@@ -53,7 +53,7 @@ export function pageLinks(
  * Returns a function for the link to the changes of a list (RFC 5989). Create the link before you read the list: then
  * the changes after its position include everything that the list lacks. An earlier position is correct too, so the
  * requests of a turn of the event loop share one. Without a feed there is no link, nor while its position is
- * unavailable: a standby serves lists, but has no position.
+ * unavailable: a standby serves lists, but has no position, and many readers of changes may keep it waiting.
  */
 export function monitorLinks({ changes }: Repository) {
   let shared: Promise<number | undefined> | undefined;
@@ -61,7 +61,7 @@ export function monitorLinks({ changes }: Repository) {
     if (changes === undefined) return [];
     if (shared === undefined) {
       shared = changes.position().catch((caught: unknown) => {
-        if (DomainError.from(caught).kind === 'unavailable') return undefined;
+        if (['unavailable', 'overloaded'].includes(DomainError.from(caught).kind)) return undefined;
         throw caught;
       });
       setImmediate(() => {

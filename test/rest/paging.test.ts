@@ -207,16 +207,18 @@ test('lists of one turn of the event loop share a position of their links to cha
   assert.deepEqual(await linkChanges(request), ['</api/changes?after=2>; rel="monitor"']);
 });
 
-test('lists have no link to changes while the position of the feed is unavailable, as on a standby', async (t) => {
+test('lists have no link to changes while the position of the feed is unavailable, or the feed is overloaded', async (t) => {
   const repository = createMemoryStore();
   const { changes } = repository;
   assert.ok(changes);
-  let kind: ErrorKind = 'unavailable';
+  let kind: ErrorKind;
   const position = () => Promise.reject(new DomainError(kind, 'no position'));
   const store = { ...repository, changes: { ...changes, position } };
   const { http } = await startService(t, { repository: store, expectFailures: true });
-  const list = await send(http, 'GET /users');
-  assert.deepEqual([list.status, linksOf(list)], [200, { first: '/users' }]);
+  for (kind of ['unavailable', 'overloaded'] as const) {
+    const list = await send(http, 'GET /users');
+    assert.deepEqual([list.status, linksOf(list)], [200, { first: '/users' }], kind);
+  }
   kind = 'internal';
   assert.equal((await send(http, 'GET /users')).status, 500);
 });
