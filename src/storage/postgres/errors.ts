@@ -5,16 +5,18 @@ import { idsExhausted, stillReferenced } from '../../domain/record.ts';
  * Whether a failed statement can be retried:
  *
  * - `lost`: the connection was lost, and the statement may have taken effect
+ * - `ended`: only this session has ended, and the statement may have taken effect
  * - `stale`: the statement had no effect; a new connection may serve it
  * - `unprepared`: a pooler has mixed up prepared statements; the statement may succeed without a name
  * - `rolled-back`: the transaction conflicted with another one and had no effect
  * - `final`: a retry would fail too
  */
-export type Fault = 'lost' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
+export type Fault = 'lost' | 'ended' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
 
 /** The maximum number of attempts by kind of failure. A write that may have been committed is sent only once. */
 export const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
   lost: { read: 2, write: 1 },
+  ended: { read: 2, write: 1 },
   stale: { read: 2, write: 2 },
   unprepared: { read: 2, write: 2 },
   'rolled-back': { read: 6, write: 6 },
@@ -41,7 +43,7 @@ const referenced: Meaning = { fault: 'final', error: stillReferenced };
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
-/** By SQLSTATE or how it begins. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** By SQLSTATE or how it begins, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
   '2200H': { fault: 'final', error: idsExhausted },
@@ -72,6 +74,9 @@ const meanings: Readonly<Record<string, Meaning>> = {
   // Damaged data, and a damaged index.
   XX001: { fault: 'final', error: failing },
   XX002: { fault: 'final', error: failing },
+  // The errors of poolers themselves, such as a session that is not free in time: of pgcat, and of Supavisor.
+  'FATAL 58000': { fault: 'final', error: unreachable },
+  'FATAL XX000': { fault: 'ended', error: gone },
 };
 
 const unknown: Meaning = { fault: 'final', error: DomainError.from };
@@ -81,6 +86,11 @@ export function sqlState(error: unknown): string | undefined {
   // System errors have a `code` too, such as EPIPE, but only errors of the server have a severity.
   const isFromServer = Error.isError(error) && 'severity' in error && 'code' in error;
   return isFromServer && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Whether the sender has ended the session. Poolers report this in English, but PostgreSQL in its language. */
+export function isFatal(error: unknown): boolean {
+  return Error.isError(error) && 'severity' in error && error.severity === 'FATAL';
 }
 
 export function faultOf(error: unknown): Fault {
@@ -110,8 +120,8 @@ const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUF
  */
 export function isRefusal(cause: unknown): boolean {
   const isLocal = Error.isError(cause) && 'code' in cause && localFailures.includes(String(cause.code));
-  // PgBouncer reports each refusal as a violation of the protocol.
-  return isLocal || /^(08P01|28|53)/.test(sqlState(cause) ?? '');
+  // PgBouncer reports each refusal as a violation of the protocol, pgcat as 58000, and Supavisor as XX000.
+  return isLocal || /^(08P01|28|53|58000|XX000)/.test(sqlState(cause) ?? '');
 }
 
 export function cannotConnect(cause: unknown): DomainError {
@@ -132,5 +142,6 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
 function meaningOf(error: unknown): Meaning {
   const state = sqlState(error);
   if (state === undefined) return unknown;
-  return meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
+  const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
+  return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
 }

@@ -6,12 +6,13 @@ import {
   cannotOpen,
   type Fault,
   faultOf,
+  isRefusal,
   sqlState,
   toDomainError,
 } from '../../../src/storage/postgres/errors.ts';
 
-function fromServer(code: string): Error {
-  return Object.assign(new Error(`message of ${code}`), { code, severity: 'ERROR' });
+function fromServer(code: string, severity = 'ERROR'): Error {
+  return Object.assign(new Error(`message of ${code}`), { code, severity });
 }
 
 function fromSystem(code: string, message = `connect ${code}`): Error {
@@ -51,6 +52,7 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['57P03', 'lost', 'unavailable'], // starting up or shutting down
   ['57P04', 'lost', 'unavailable'], // database dropped
   ['57P05', 'stale', 'unavailable'], // idle for too long
+  ['58000', 'final', 'unavailable'], // system error
   ['58030', 'final', 'unavailable'], // input or output
   ['58P01', 'final', 'unavailable'], // a file is missing
   ['XX001', 'final', 'unavailable'], // data corrupted
@@ -69,6 +71,41 @@ describe('a PostgreSQL error', () => {
       if (code !== '2200H') assert.equal(converted.cause, error);
     });
   }
+
+  // Those that PostgreSQL sends as FATAL keep their meaning.
+  const fatal: readonly [code: string, fault: Fault, kind: ErrorKind, message: string][] = [
+    ['08P01', 'lost', 'unavailable', 'the connection to the database was lost'],
+    ['25P03', 'lost', 'unavailable', 'the connection to the database was lost'],
+    ['25P04', 'lost', 'deadline-exceeded', 'the database took too long'],
+    ['28P01', 'final', 'internal', 'internal error'],
+    ['3D000', 'final', 'internal', 'internal error'],
+    ['53300', 'final', 'unavailable', 'the database has no capacity left'],
+    ['57P01', 'lost', 'unavailable', 'the connection to the database was lost'],
+    ['57P02', 'lost', 'unavailable', 'the connection to the database was lost'],
+    ['57P03', 'lost', 'unavailable', 'the connection to the database was lost'],
+    ['57P05', 'stale', 'unavailable', 'the connection to the database was lost'],
+    ['58030', 'final', 'unavailable', 'the database cannot read or write its files'],
+    // pgcat and Supavisor
+    ['58000', 'final', 'unavailable', 'the database cannot be reached'],
+    ['XX000', 'ended', 'unavailable', 'the connection to the database was lost'],
+  ];
+  for (const [code, fault, kind, message] of fatal) {
+    it(`that ends the session with the code ${code} becomes ${kind} with the fault ${fault}`, () => {
+      const error = fromServer(code, 'FATAL');
+      assert.equal(faultOf(error), fault);
+      const converted = toDomainError(error, fault);
+      assert.deepEqual([converted.kind, converted.message], [kind, message]);
+    });
+  }
+
+  it('of an attempt to connect is a refusal only if open connections may still work', () => {
+    for (const code of ['08P01', '28P01', '53300', '58000', 'XX000']) {
+      assert.equal(isRefusal(fromServer(code, 'FATAL')), true, code);
+    }
+    for (const code of ['3D000', '57P01', '57P02', '57P03', '58030', '58P01', 'XX001']) {
+      assert.equal(isRefusal(fromServer(code, 'FATAL')), false, code);
+    }
+  });
 
   const messages: readonly [code: string, message: string][] = [
     ['08006', 'the connection to the database was lost'],

@@ -237,7 +237,9 @@ function fullAfterOne() {
 describe('calls to a PostgreSQL that refuses more connections', () => {
   for (const [failure, what] of [
     [refusal('53300'), 'it has no free one'],
-    [refusal('08P01'), 'a pooler has no free one'],
+    [refusal('08P01'), 'PgBouncer has no free one'],
+    [refusal('58000'), 'pgcat has no free one'],
+    [refusal('XX000'), 'Supavisor has no free one'],
     [refusal('28P01'), 'the password was changed'],
     [fromSystem('EAI_AGAIN'), 'no DNS server responds'],
     [fromSystem('EMFILE'), 'the process has no free file descriptor'],
