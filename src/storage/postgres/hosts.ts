@@ -40,10 +40,16 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
 // The driver verifies certificates in these modes, but warns that its next major version will not. So `verify-full`
 // replaces them.
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+// The driver takes `system` for a file. Without a file, it uses public certificates.
+const systemRoots = /([?&])sslrootcert=system(?=&|$)/;
 
 /** The hosts of a database URL, in the order in which they are tried. */
 export function hostsOf(driver: typeof Client, url: string): Hosts {
-  const given = url.includes('uselibpqcompat=') ? url : url.replace(verifiedModes, '$1verify-full');
+  // If the driver finds a space, it also encodes what is encoded already.
+  const encoded = url.replaceAll(' ', '%20').replace(systemRoots, '$1sslmode=verify-full');
+  const given = encoded.includes('uselibpqcompat=')
+    ? encoded
+    : encoded.replace(verifiedModes, '$1verify-full');
   const [, head = '', names = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(given) ?? [];
   const [first = '', ...others] = names.split(',').map((name) => head + name + tail);
   const toHost = (connectionString: string): Host => {

@@ -15,6 +15,7 @@ describe('the hosts of a database URL', () => {
     ['postgres://u:p@h/db', ['postgres://u:p@h/db'], false],
     ['postgres://u@h1:1,h2/db', ['postgres://u@h1:1/db', 'postgres://u@h2/db'], true],
     ['postgres://h/db?a=1&sslmode=require', ['postgres://h/db?a=1&sslmode=verify-full'], false],
+    ['postgres://h/db?sslrootcert=system&a=1', ['postgres://h/db?sslmode=verify-full&a=1'], false],
     ['postgres://u:a,b@h1,h2', ['postgres://u:a,b@h1', 'postgres://u:a,b@h2'], true],
     ['postgres://[::1]:1,h2/db', ['postgres://[::1]:1/db', 'postgres://h2/db'], true],
     ['postgres:///db?host=/run/a,b', ['postgres:///db?host=/run/a,b'], false],
@@ -31,6 +32,15 @@ describe('the hosts of a database URL', () => {
       assert.deepEqual({ urls: hosts.map((host) => host.url), ...others }, { urls, writable });
     });
   }
+
+  it('keep an encoded password if there is a space in the URL', () => {
+    const [{ url }] = parseHosts(pg.Client, 'postgres://u:p%2Fw@h/db?options=-c search_path=app').hosts;
+    const { password, connectionParameters } = new pg.Client(url) as unknown as {
+      readonly password: string;
+      readonly connectionParameters: { readonly options: string };
+    };
+    assert.deepEqual([password, connectionParameters.options], ['p/w', '-c search_path=app']);
+  });
 
   it('are rejected if they prefer standbys', () => {
     assert.throws(() => parseHosts(pg.Client, 'postgres://h/db?target_session_attrs=standby'), {
