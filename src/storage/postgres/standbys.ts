@@ -177,7 +177,12 @@ export function standbyReads(
         // If the primary fails, the read on it reports the failure.
         const asked = askPrimary().catch(() => undefined);
         const needed = await unlessAborted(asked, signal);
-        rows = needed && (await readFrom<Row>(standby, needed, call));
+        if (needed !== undefined) rows = await readFrom<Row>(standby, needed, call);
+        else {
+          // Perhaps the role may not ask, and the next reads must not ask in vain.
+          skip(standby);
+          reportLater({ host: standby.host, outcome: 'failed', waitMs: 0, lagBytes: 0 });
+        }
       }
       return rows ?? (await primary.read<Row>(...call));
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
-import { unlessAborted } from '../../../src/domain/errors.ts';
+import { DomainError, unlessAborted } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import type { Send } from '../../../src/storage/postgres/connection.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
@@ -396,6 +396,25 @@ describe('the query for the end of the log', () => {
     };
     const reads = standbyReads(primary, [{ host: 'h:1', pool: fakePool(async () => []) }]);
     assert.deepEqual(await reads.read({ text: 'page' }, []), [{ from: 'the primary' }]);
+  });
+
+  it('is not sent for a second after it failed, and each read that the primary serves instead is counted', async () => {
+    let asked = 0;
+    const primary = {
+      async read<Row>({ text }: { text: string }) {
+        if (text === 'page') return [{ from: 'the primary' }] as Row[];
+        asked += 1;
+        throw new DomainError('internal', 'permission denied for function pg_control_system');
+      },
+    };
+    const outcomes: string[] = [];
+    const standby = { host: 'h:1', pool: fakePool(async () => []) };
+    const reads = standbyReads(primary, [standby], ({ outcome }) => outcomes.push(outcome));
+    for (let i = 0; i < 3; i += 1) {
+      assert.deepEqual(await reads.read({ text: 'page' }, []), [{ from: 'the primary' }]);
+    }
+    assert.deepEqual(outcomes, ['failed', 'skipped', 'skipped']);
+    assert.equal(asked, 1);
   });
 
   it('is shared by the reads that arrive before it is sent, and by no later read', async () => {
