@@ -26,7 +26,10 @@ export async function examinePostgres(
   const hosts = hostsOf(Client, url);
   const writable = role === undefined && parseHosts(Client, url).writable;
   const needed = processes * connectionsOfProcess * (hasStandbys ? 2 : 1);
-  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, needed, signal)));
+  const readsStandbys = hasStandbys || role === 'standby';
+  const results = await Promise.allSettled(
+    hosts.map((host) => examineHost(Client, host, needed, readsStandbys, signal)),
+  );
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
   const findings = results.flatMap((result, i) => {
@@ -46,6 +49,7 @@ async function examineHost(
   Driver: typeof Client,
   { name, url }: Host,
   neededConnections: number,
+  readsStandbys: boolean,
   signal: AbortSignal | undefined,
 ) {
   const client = new Driver({
@@ -75,6 +79,7 @@ async function examineHost(
     const findings = [
       ...examineServer(state, isPooled, clock, schema),
       ...ids,
+      ...(readsStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
       examineConnections(state.free, neededConnections),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
@@ -100,7 +105,11 @@ interface State extends QueryResultRow {
   readonly synchronous_commit: string;
   readonly client_min_messages: string;
   readonly may_create: boolean;
-  /** The tables and sequences that the user may not read, or may not write on a primary. */
+  /** Whether the user owns the tables; also true if there are none yet. */
+  readonly owns: boolean;
+  /** Whether the user may execute the functions that reads from standbys need. */
+  readonly may_compare_logs: boolean;
+  /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
   readonly denied: readonly string[];
   /** How many more connections the server, the role and the database allow. */
   readonly free: number;
@@ -125,13 +134,18 @@ const stateSql = `
     coalesce(has_schema_privilege(coalesce(
       (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
       to_regnamespace(quote_ident(current_schema()))), 'CREATE'), false) AS may_create,
+    coalesce(pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('meta')), 'USAGE'), true) AS owns,
+    coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
+      AND has_function_privilege(to_regprocedure('pg_control_checkpoint()'), 'EXECUTE'), false) AS may_compare_logs,
     to_json(ARRAY(SELECT name FROM unnest('{${recordKinds},idempotency_keys,changes,change_feed}'::text[]) AS name
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery()))
       UNION ALL SELECT name FROM unnest('{${sequences}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
         AND NOT (has_sequence_privilege(to_regclass(name), 'SELECT')
-          AND has_sequence_privilege(to_regclass(name), 'UPDATE')))) AS denied,
+          AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
+      UNION ALL SELECT 'take_posts' WHERE NOT pg_is_in_recovery()
+        AND NOT has_function_privilege(to_regprocedure('take_posts(integer)'), 'EXECUTE'))) AS denied,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
       unused - current_setting('superuser_reserved_connections')::int
         - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
@@ -174,17 +188,29 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
   ];
 }
 
-/** Finds ids that the service has not assigned, such as after a logical replication. Creations fail when they follow. */
+const noStandbyReads = warn(
+  'the user may not execute pg_control_system() and pg_control_checkpoint(), so the primary serves all reads',
+  'run GRANT EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint() TO the user',
+);
+
+/** Finds ids and positions that the service has not assigned, such as after a logical replication. */
 async function examineIds(client: Client): Promise<Finding[]> {
-  const highest = recordKinds.map(
-    (kind) => `
-    SELECT '${kind}' AS kind, max(id) AS id FROM ${kind}
-    HAVING max(id) > CASE WHEN has_sequence_privilege('${kind}_id_seq', 'SELECT')
-      THEN coalesce(pg_sequence_last_value('${kind}_id_seq'), 0) END`,
+  const last: [sequence: string, sql: string][] = [
+    ...recordKinds.map((kind): [string, string] => [`${kind}_id_seq`, `SELECT max(id) FROM ${kind}`]),
+    [
+      'changes_position_seq',
+      'SELECT GREATEST((SELECT max(position) FROM changes), max(gone)) FROM change_feed',
+    ],
+  ];
+  const behind = last.map(
+    ([name, sql]) => `
+    SELECT '${name}' AS name, id FROM (SELECT (${sql})::bigint AS id) AS used
+    WHERE id > CASE WHEN has_sequence_privilege('${name}', 'SELECT')
+      THEN coalesce(pg_sequence_last_value('${name}'), 0) END`,
   );
-  const { rows } = await client.query<{ kind: string; id: number }>(highest.join(' UNION ALL '));
-  return rows.map(({ kind, id }) =>
-    fail(`the sequence ${kind}_id_seq is behind id ${id}`, `run SELECT setval('${kind}_id_seq', ${id})`),
+  const { rows } = await client.query<{ name: string; id: number }>(behind.join(' UNION ALL '));
+  return rows.map(({ name, id }) =>
+    fail(`the sequence ${name} is behind ${id}`, `run SELECT setval('${name}', ${id})`),
   );
 }
 
@@ -206,14 +232,17 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
     : ok('its clock agrees with the clock of this machine');
 }
 
-function examineSchema(version: number, { may_create, read_only, denied }: State): Finding {
+function examineSchema(version: number, { may_create, owns, read_only, denied }: State): Finding {
   const text = `the schema has version ${version}`;
   if (denied.length > 0) {
     // Without the sequences, the service works, but not `export`, `import` and `copy`.
     const report = denied.every((name) => name.endsWith('_seq')) ? warn : fail;
-    return report(`the user may not read and write ${denied.join(', ')}`, ownTables);
+    return report(`the user lacks privileges on ${denied.join(', ')}`, ownTables);
   }
   if (version === schemaVersion) return ok(text);
+  if (!owns && !read_only) {
+    return fail(`${text}, and the user does not own the tables`, 'start this release once as their owner');
+  }
   if (!may_create && !read_only) {
     return fail(
       `${text}, and the user may not create tables`,

@@ -81,7 +81,18 @@ describe('the examination of a PostgreSQL database', () => {
     [
       'ids that the service has not assigned',
       () => "INSERT INTO users (id, name) VALUES (7, 'Ada')",
-      'fail HOST: the sequence users_id_seq is behind id 7',
+      'fail HOST: the sequence users_id_seq is behind 7',
+    ],
+    [
+      'positions that the service has not assigned',
+      () =>
+        "INSERT INTO changes (position, type, user_id, record) OVERRIDING SYSTEM VALUE VALUES (7, 'x', 1, '{}')",
+      'fail HOST: the sequence changes_position_seq is behind 7',
+    ],
+    [
+      'a feed that begins at a position that the service has not assigned',
+      () => 'UPDATE change_feed SET gone = 8',
+      'fail HOST: the sequence changes_position_seq is behind 8',
     ],
     [
       'a server that accepts no writes',
@@ -128,7 +139,7 @@ describe('the examination of a PostgreSQL database', () => {
     ]);
   });
 
-  it('reports a user who may create tables only in another schema than that of the older tables', async (t) => {
+  it('reports a user who cannot migrate an older schema: without its tables, or without rights on it', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
     await session.query(`
@@ -138,6 +149,10 @@ describe('the examination of a PostgreSQL database', () => {
       GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere;
       GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO elsewhere`);
     [url.username, url.password] = ['elsewhere', 'elsewhere'];
+    assert.deepEqual(await problemsOf(url.href), [
+      'fail HOST: the schema has version 3, and the user does not own the tables',
+    ]);
+    await session.query('ALTER TABLE meta OWNER TO elsewhere');
     assert.deepEqual(await problemsOf(url.href), [
       'fail HOST: the schema has version 3, and the user may not create tables',
     ]);
@@ -159,7 +174,7 @@ describe('the examination of a PostgreSQL database', () => {
       GRANT SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO reader`);
     await session.query('GRANT INSERT, UPDATE, DELETE ON users, changes, change_feed TO reader');
     const denied = [...recordKinds.filter((kind) => kind !== 'users'), 'idempotency_keys'].join(', ');
-    assert.deepEqual(await problemsOf(url.href), [`fail HOST: the user may not read and write ${denied}`]);
+    assert.deepEqual(await problemsOf(url.href), [`fail HOST: the user lacks privileges on ${denied}`]);
     await session.query(`GRANT INSERT, UPDATE, DELETE ON ${denied} TO reader`);
     assert.deepEqual(await problemsOf(url.href), []);
   });
@@ -176,9 +191,7 @@ describe('the examination of a PostgreSQL database', () => {
     await assert.rejects(store.summary());
     const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'].join(', ');
     for (const right of ['SELECT', 'UPDATE']) {
-      assert.deepEqual(await problemsOf(url.href), [
-        `warn HOST: the user may not read and write ${sequences}`,
-      ]);
+      assert.deepEqual(await problemsOf(url.href), [`warn HOST: the user lacks privileges on ${sequences}`]);
       await session.query(`GRANT ${right} ON ALL SEQUENCES IN SCHEMA public TO counter`);
     }
     assert.deepEqual(await problemsOf(url.href), []);
@@ -188,6 +201,41 @@ describe('the examination of a PostgreSQL database', () => {
     assert.equal((await store.users.create({ name: 'Grace' })).value.id, 10);
     await store.users.delete(7);
   });
+
+  it('reports a user who may not execute the function that deletes users with their posts', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`
+      CREATE ROLE deleter LOGIN PASSWORD 'deleter';
+      GRANT ALL ON ALL TABLES IN SCHEMA public TO deleter;
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO deleter;
+      REVOKE EXECUTE ON FUNCTION take_posts FROM PUBLIC`);
+    [url.username, url.password] = ['deleter', 'deleter'];
+    assert.deepEqual(await problemsOf(url.href), ['fail HOST: the user lacks privileges on take_posts']);
+    await session.query('GRANT EXECUTE ON FUNCTION take_posts TO deleter');
+    assert.deepEqual(await problemsOf(url.href), []);
+  });
+
+  for (const name of ['pg_control_system', 'pg_control_checkpoint']) {
+    it(`reports a user whose reads cannot use standbys because it may not execute ${name}`, async (t) => {
+      const url = new URL(await createDatabase());
+      const session = await openSession(t, url.href);
+      await session.query(`
+        REVOKE EXECUTE ON FUNCTION ${name} FROM PUBLIC;
+        CREATE ROLE from_${name} LOGIN PASSWORD 'secret';
+        GRANT ALL ON ALL TABLES IN SCHEMA public TO from_${name};
+        GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO from_${name}`);
+      [url.username, url.password] = [`from_${name}`, 'secret'];
+      assert.deepEqual(await problemsOf(url.href), []);
+      const problem =
+        'warn HOST: the user may not execute pg_control_system() and pg_control_checkpoint(), ' +
+        'so the primary serves all reads';
+      assert.deepEqual(await problemsOf(url.href, { hasStandbys: true }), [problem]);
+      assert.deepEqual(await problemsOf(url.href, { role: 'standby' }), [problem]);
+      await session.query(`GRANT EXECUTE ON FUNCTION ${name} TO from_${name}`);
+      assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, role: 'standby' }), []);
+    });
+  }
 
   it('reports a server without free connections, to every role', async (t) => {
     const url = new URL(await createDatabase());
