@@ -7,6 +7,7 @@ import {
   cannotConnect,
   type Fault,
   faultOf,
+  isFatal,
   isRefusal,
   notInTime,
   overloaded,
@@ -225,6 +226,8 @@ export class PostgresPool {
         return await work((sql, values) => this.#send(connection, sql, values), connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
+        // The session is over already, though the connection may close later.
+        if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
         if (fault === 'lost' || fault === 'stale') this.hosts.discard(connection);
         if (fault === 'unprepared') {

@@ -411,6 +411,49 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   });
 });
 
+describe('a pooler that ends one session of a PostgreSQL pool with a fatal error', () => {
+  for (const [code, reads] of [
+    ['58000', 1],
+    ['XX000', 2],
+    ['26000', 2],
+  ] as const) {
+    it(`(${code}) loses only that one`, async () => {
+      const statements: PromiseWithResolvers<object>[] = [];
+      let opened = 0;
+      const driver = fakeDriver(
+        () => {
+          const statement = Promise.withResolvers<object>();
+          statements.push(statement);
+          return statement.promise;
+        },
+        async () => {
+          opened += 1;
+        },
+      );
+      const pool = new PostgresPool(driver, settings, () => {});
+      const read = () => pool.read(prepared('SELECT 1'), []);
+      const [other, ended] = [read(), read()];
+      await until(() => statements.length === 2, 'both calls run');
+      statements[1]?.reject(refusal(code));
+      if (reads === 1) {
+        await assert.rejects(ended, { kind: 'unavailable' });
+        assert.equal(opened, 2);
+      } else {
+        await until(() => statements.length === 3, 'the read is sent again');
+        assert.equal(opened, 3, 'on a new connection');
+      }
+      for (const statement of statements) statement.resolve({ rows: [] });
+      await Promise.allSettled([other, ended]);
+      const last = read();
+      await until(() => statements.length === reads + 2, 'the last read runs');
+      assert.equal(opened, reads + 1, 'an open connection serves the next call');
+      statements.at(-1)?.resolve({ rows: [] });
+      await last;
+      await pool.close();
+    });
+  }
+});
+
 it('a call that begins after the pool was closed opens no connection', async () => {
   let opened = 0;
   const driver = fakeDriver(
