@@ -79,6 +79,8 @@ export class Connection {
   isDead = false;
   /** Whether this process has ended it, because it took too long or is no longer needed. */
   isCut = false;
+  /** Whether the server accepted no writes when it opened. */
+  isReadOnly = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
   #closing: Promise<void> | undefined;
@@ -124,7 +126,8 @@ export class Connection {
   async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
     const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
     const session = firstOf(rows);
-    if (limits.writable && session.read_only === 'on') {
+    this.isReadOnly = session.read_only === 'on';
+    if (limits.writable && this.isReadOnly) {
       throw new Error('takes no writes: a standby, or read-only');
     }
     if (!session.own) {

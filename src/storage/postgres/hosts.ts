@@ -46,10 +46,8 @@ const systemRoots = /([?&])sslrootcert=system(?=&|$)/;
 /** The hosts of a database URL, in the order in which they are tried. */
 export function hostsOf(driver: typeof Client, url: string): Hosts {
   // If the driver finds a space, it also encodes what is encoded already.
-  const encoded = url.replaceAll(' ', '%20').replace(systemRoots, '$1sslmode=verify-full');
-  const given = encoded.includes('uselibpqcompat=')
-    ? encoded
-    : encoded.replace(verifiedModes, '$1verify-full');
+  const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1sslmode=verify-full');
+  const given = known.includes('uselibpqcompat=') ? known : known.replace(verifiedModes, '$1verify-full');
   const [, head = '', names = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(given) ?? [];
   const [first = '', ...others] = names.split(',').map((name) => head + name + tail);
   const toHost = (connectionString: string): Host => {
@@ -95,10 +93,11 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search began, and when the last successful one ended, by `performance.now()`. */
+  /** When the last search or recheck began, and when the last successful one ended, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
   #foundAt = Number.NEGATIVE_INFINITY;
-  #check: Promise<void> | undefined;
+  #check: Promise<unknown> | undefined;
+  #recheck: Promise<void> | undefined;
 
   constructor(settings: SearchSettings, connect: Connect) {
     this.#settings = settings;
@@ -175,21 +174,41 @@ export class HostSearch {
       });
   }
 
+  /** After a rejected write, abandons the generation of the connection, unless a new connection is read-only too. */
+  recheck({ generation }: Connection): Promise<void> | undefined {
+    if (generation === this.generation) this.#recheck ??= this.#compare();
+    return this.#recheck;
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.allSettled([this.#search, this.#check]);
     await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
-  async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  /** Resolves to whether the host is read-only. */
+  async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const connection = await this.#connect(host, timeoutMs, signal);
     await connection.close();
+    return connection.isReadOnly;
   }
 
-  async #find(): Promise<void> {
+  async #compare(): Promise<void> {
+    await this.#pause();
+    const probe = this.#probe(this.current, this.#settings.waitTimeoutMs, this.#closing.signal);
+    // The address may lead to another server now. If that is read-only too, or full, the open connections serve reads.
+    if (!(await probe.catch(isRefusal))) this.generation += 1;
+    this.#recheck = undefined;
+  }
+
+  async #pause(): Promise<void> {
     const pauseMs = this.#searchedAt + probeIntervalMs - performance.now();
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     this.#searchedAt = performance.now();
+  }
+
+  async #find(): Promise<void> {
+    await this.#pause();
     // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
     const probes = new AbortController();
     const end = () => probes.abort();

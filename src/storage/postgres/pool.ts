@@ -229,7 +229,8 @@ export class PostgresPool {
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        if (fault === 'lost' || fault === 'stale') this.hosts.discard(connection);
+        const isDemoted = fault === 'stale' && this.#settings.writable;
+        if (fault === 'lost' || isDemoted) this.hosts.discard(connection);
         if (fault === 'unprepared') {
           this.#usesNames = false;
           this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
@@ -239,6 +240,7 @@ export class PostgresPool {
         call.connection = undefined;
         queue.release(connection, call.kind);
       }
+      if (fault === 'stale') await this.hosts.recheck(connection);
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
     }
   }

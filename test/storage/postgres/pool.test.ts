@@ -33,13 +33,15 @@ function fakeDriver(
   };
 }
 
+const rejection = (code: string) => Object.assign(new Error(code), { code, severity: 'ERROR' });
+
 /** A pool whose server rejects every statement with a SQLSTATE, and the statements that it received. */
 function refusingPool(code: string) {
   const sent: Statement[] = [];
   const warnings: string[] = [];
   const driver = fakeDriver(async (statement) => {
     sent.push(statement);
-    throw Object.assign(new Error(code), { code, severity: 'ERROR' });
+    throw rejection(code);
   });
   return {
     pool: new PostgresPool(driver, settings, (warning) => warnings.push(warning)),
@@ -599,6 +601,96 @@ describe('a PostgreSQL pool', () => {
     await settle();
     assert.deepEqual(destroyed, ['postgres://a'], 'only the check ends');
   });
+});
+
+describe('a write that a read-only PostgreSQL rejects', () => {
+  /** A pool over one host. Connections remember whether the server was read-only when they were opened. */
+  async function readOnlyPool(t: TestContext) {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const server = { isReadOnly: true, failure: undefined as Error | undefined, opened: 0 };
+    const createClient: CreateClient = (url) => {
+      let isReadOnly = false;
+      const client = fakeDriver(
+        async ({ text }) => {
+          if (text === 'write' && isReadOnly) throw rejection('25006');
+          return { rows: [{ isReadOnly }] };
+        },
+        async () => {
+          if (server.failure !== undefined) throw server.failure;
+          server.opened += 1;
+          isReadOnly = server.isReadOnly;
+        },
+      )(url);
+      const setUp = async () => ({ rows: [{ ...session, read_only: isReadOnly ? 'on' : 'off' }] });
+      const query = client.query.bind(client) as (sent: Statement) => Promise<object>;
+      return Object.assign(client, {
+        query: (sent: string | Statement) => (typeof sent === 'string' ? setUp() : query(sent)),
+      });
+    };
+    const pool = new PostgresPool(createClient, { ...settings, writable: false }, () => {});
+    const read = () => pool.read<{ isReadOnly: boolean }>({ text: 'read' }, []);
+    await Promise.all(Array.from({ length: 10 }, read));
+    assert.equal(server.opened, 10);
+    /** Sends one write, and lets as much time pass as it needs. */
+    const write = async () => {
+      let isOver = false;
+      const result = pool.write({ text: 'write' }, []).then(
+        () => 'accepted',
+        (error: Error) => error.message,
+      );
+      result.finally(() => {
+        isOver = true;
+      });
+      for (; !isOver; await nextTurn()) {
+        now += 10;
+        t.mock.timers.tick(10);
+      }
+      return await result;
+    };
+    return { pool, server, read, write };
+  }
+  const rejected = 'the database takes no writes at present';
+
+  it('closes no connection that serves reads, and opens at most one each 200 ms', async (t) => {
+    const { pool, server, read, write } = await readOnlyPool(t);
+    const since = performance.now();
+    for (let i = 0; i < 20; i += 1) assert.equal(await write(), rejected);
+    const results = await Promise.all(Array.from({ length: 20 }, write));
+    assert.deepEqual(new Set(results), new Set([rejected]));
+    const checks = server.opened - 10;
+    assert.ok(
+      checks >= 20 && checks <= 1 + (performance.now() - since) / 200,
+      `${checks} connections in ${performance.now() - since} ms`,
+    );
+    await Promise.all(Array.from({ length: 10 }, read));
+    assert.equal(server.opened, 10 + checks, 'the first connections are still open');
+    await pool.close();
+  });
+
+  it('is sent to the server to which the address leads now, and all older connections are replaced', async (t) => {
+    const { pool, server, read, write } = await readOnlyPool(t);
+    assert.equal(await write(), rejected);
+    server.isReadOnly = false;
+    assert.equal(await write(), 'accepted');
+    const rows = await Promise.all(Array.from({ length: 10 }, read));
+    assert.ok(rows.flat().every(({ isReadOnly }) => !isReadOnly));
+    await pool.close();
+  });
+
+  for (const [failure, keeps] of [
+    [refusal('53300'), true],
+    [new Error('connect ECONNREFUSED'), false],
+  ] as const) {
+    it(`${keeps ? 'keeps' : 'loses'} the older connections if a new one fails: ${failure.message}`, async (t) => {
+      const { pool, server, read, write } = await readOnlyPool(t);
+      server.failure = failure;
+      assert.equal(await write(), keeps ? rejected : 'the database cannot be reached');
+      if (keeps) await Promise.all(Array.from({ length: 10 }, read));
+      await pool.close();
+    });
+  }
 });
 
 it('the name of a prepared statement identifies its text, in every process', () => {
