@@ -44,7 +44,9 @@ test('a watch, an endless call and an idle connection cannot delay the gRPC serv
   half.write('PRI * HTTP/2.0\r\n');
   half.on('error', () => undefined).resume();
 
-  const ms = await timed(service.close({ timeoutMs: 500 }));
+  const startedAt = performance.now();
+  await service.close({ timeoutMs: 500 });
+  const ms = performance.now() - startedAt;
 
   assert.ok(ms >= 450 && ms < 9_000, `${ms.toFixed()} ms`);
   assert.equal((await endless).code, status.UNAVAILABLE);
