@@ -132,8 +132,8 @@ test('a call that runs longer than the grace period of its connection is ended',
 test('a connection that does not acknowledge pings is closed, and one that does stays open', async (t) => {
   const { grpc } = await start(t, { keepaliveTimeMs: 100, keepaliveTimeoutMs: 200 });
   const alive = await connectWire(t, grpc);
-  const dead = await connectDumb(t, grpc);
   const startedAt = performance.now();
+  const dead = await connectDumb(t, grpc);
   dead.resume();
   await once(dead, 'close');
   const ms = performance.now() - startedAt;
