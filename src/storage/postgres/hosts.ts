@@ -40,13 +40,13 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
 // The driver verifies certificates in these modes, but warns that its next major version will not. So `verify-full`
 // replaces them.
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
-// The driver takes `system` for a file. Without a file, it uses public certificates.
-const systemRoots = /([?&])sslrootcert=system(?=&|$)/;
+// The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
+const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 
 /** The hosts of a database URL, in the order in which they are tried. */
 export function hostsOf(driver: typeof Client, url: string): Hosts {
   // If the driver finds a space, it also encodes what is encoded already.
-  const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1sslmode=verify-full');
+  const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1$2&sslmode=verify-full');
   const given = known.includes('uselibpqcompat=') ? known : known.replace(verifiedModes, '$1verify-full');
   const [, head = '', names = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(given) ?? [];
   const [first = '', ...others] = names.split(',').map((name) => head + name + tail);

@@ -75,14 +75,17 @@ export class ConnectionQueue {
       this.#retryAt = Math.min(this.#retryAt, performance.now());
       void slot.close();
     }
+    this.#serveWaiting();
+  }
+
+  /** Gives the free slots to the waiting calls that may use them, in their order. */
+  #serveWaiting(): void {
     for (const [next, nextKind] of this.#waiting) {
       if (!this.#mayUse(nextKind)) continue;
       const free = this.#takeFree(nextKind);
-      if (free !== undefined) {
-        this.#waiting.delete(next);
-        next(free);
-      }
-      return;
+      if (free === undefined) return;
+      this.#waiting.delete(next);
+      next(free);
     }
   }
 
@@ -92,6 +95,7 @@ export class ConnectionQueue {
       this.#retryAt = 0;
       if (connection === undefined) return 'unopened';
       this.#opened += 1;
+      this.#serveWaiting();
       return connection;
     } catch (refusal) {
       this.#retryAt = performance.now() + probeIntervalMs;

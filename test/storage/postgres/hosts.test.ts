@@ -15,7 +15,12 @@ describe('the hosts of a database URL', () => {
     ['postgres://u:p@h/db', ['postgres://u:p@h/db'], false],
     ['postgres://u@h1:1,h2/db', ['postgres://u@h1:1/db', 'postgres://u@h2/db'], true],
     ['postgres://h/db?a=1&sslmode=require', ['postgres://h/db?a=1&sslmode=verify-full'], false],
-    ['postgres://h/db?sslrootcert=system&a=1', ['postgres://h/db?sslmode=verify-full&a=1'], false],
+    ['postgres://h/db?sslrootcert=system&a=1', ['postgres://h/db?&a=1&sslmode=verify-full'], false],
+    [
+      'postgres://h/db?sslrootcert=system&sslmode=disable#x',
+      ['postgres://h/db?&sslmode=disable&sslmode=verify-full#x'],
+      false,
+    ],
     ['postgres://u:a,b@h1,h2', ['postgres://u:a,b@h1', 'postgres://u:a,b@h2'], true],
     ['postgres://[::1]:1,h2/db', ['postgres://[::1]:1/db', 'postgres://h2/db'], true],
     ['postgres:///db?host=/run/a,b', ['postgres:///db?host=/run/a,b'], false],

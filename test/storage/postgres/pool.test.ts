@@ -351,6 +351,32 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await pool.close();
     });
 
+  it('are all replaced for waiting writes when they are lost', async () => {
+    const statements: PromiseWithResolvers<object>[] = [];
+    let opened = 0;
+    const driver = fakeDriver(
+      () => {
+        const statement = Promise.withResolvers<object>();
+        statements.push(statement);
+        return statement.promise;
+      },
+      async () => {
+        if (opened === 5) throw refusal('53300');
+        opened += 1;
+      },
+    );
+    const pool = new PostgresPool(driver, settings, () => {});
+    const calls = Promise.allSettled(Array.from({ length: 20 }, () => pool.write(prepared('SELECT 1'), [])));
+    await until(() => statements.length === 5, 'five calls run');
+    opened = 0;
+    for (const statement of statements.splice(0)) statement.reject(refusal('57P01'));
+    await until(() => statements.length === 5, 'five other calls run');
+    const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    await calls;
+    clearInterval(timer);
+    await pool.close();
+  });
+
   it('find another host when no connection of the pool can be used', async () => {
     let isFull = false;
     const driver = fakeDriver(
