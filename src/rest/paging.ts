@@ -110,8 +110,7 @@ export function fitting<Item>(
   return { texts };
 }
 
-// The most rows that a long reply fetches at a time. More would need more memory and block other requests for longer,
-// but take hardly less time.
+// The most rows that a long reply fetches at a time. More would need more memory and block other requests for longer.
 export const maxReadRows = 100;
 
 /**

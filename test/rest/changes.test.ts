@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ChangesGone, changeTypes } from '../../src/domain/change.ts';
+import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -277,6 +278,18 @@ describe('GET /changes', () => {
     oldest.push(9);
     assert.equal((await send(http, 'GET /changes')).status, 410);
     assert.deepEqual(reads, [0, 8]);
+  });
+
+  it('ends a page early while much memory is in use', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    for (let i = 1; i <= 150; i += 1) await repository.users.create({ name: `User ${i}` });
+    const first = await send(http, 'GET /changes?limit=150');
+    assert.equal(eventsOf(first).length, 150);
+    t.mock.getter(MemoryBudget.prototype, 'isShort', () => true);
+    const short = await send(http, 'GET /changes?limit=150');
+    assert.equal(eventsOf(short).length, 100);
+    assert.equal(eventsOf(await send(http, `GET ${nextOf(short)}`)).length, 50);
   });
 
   const wrong: readonly (readonly [query: string, message: string, headers?: Record<string, string>])[] = [
