@@ -76,6 +76,35 @@ test('responses that have started continue before new tasks', async () => {
   assert.deepEqual(order, ['begun', 'new']);
 });
 
+for (const [chunkCount, taskCount, expected] of [
+  [8, 8, ['cccctttt', 'ttttcccc']],
+  [2, 10, ['cctttttt', 'tttt']],
+  [10, 2, ['ccccttcc', 'cccc']],
+] as const) {
+  test(`${chunkCount} chunks and ${taskCount} new requests share each turn in halves, and none is idle`, async (t) => {
+    // Each of them takes 0.25 ms of a turn of 2 ms.
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const scheduler = new Scheduler();
+    let turn = '';
+    const run = (what: string) => {
+      now += 0.25;
+      turn += what;
+      return false;
+    };
+    for (let i = 0; i < chunkCount; i += 1) void scheduler.pause().then(() => run('c'));
+    for (let i = 0; i < taskCount; i += 1) scheduler.addTask(() => run('t'));
+    const turns: string[] = [];
+    for (let left = 10; turns.join('').length < chunkCount + taskCount; left -= 1) {
+      assert.ok(left > 0, `only ${turns} in ten turns`);
+      turn = '';
+      await nextTurn();
+      turns.push(turn);
+    }
+    assert.deepEqual(turns, expected);
+  });
+}
+
 test('long chunks of streams count as time of a turn, because Node writes them after it', async () => {
   const scheduler = new Scheduler();
   let resumed = 0;

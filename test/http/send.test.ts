@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
+import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { held, startKit } from '../support/http-kit.ts';
@@ -46,6 +47,16 @@ test('a stream of unknown length is sent in chunks', async (t) => {
   assert.equal(headers['transfer-encoding'], 'chunked');
   assert.equal(body, 'one two three');
   assert.equal(source.returned, true);
+});
+
+test('after each chunk, a stream waits for its turn with the length of the chunk', async (t) => {
+  const pause = t.mock.method(scheduler, 'pause');
+  const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: new Source(pieces) }) });
+  await (await Wire.open(t, port)).write(head('GET /')).next();
+  assert.deepEqual(
+    pause.mock.calls.map(({ arguments: [bytes] }) => bytes),
+    [4, 4, 5],
+  );
 });
 
 for (const fields of ['Connection: keep-alive', 'Connection: keep-alive\r\nTE: chunked']) {
