@@ -82,14 +82,14 @@ async function batch(
     left -= texts.join().length;
     after = last?.position ?? page.next;
     const limit = Math.min(query.limit - events.length, maxReadRows);
-    if (last !== undefined || !page.more || left <= 0 || limit === 0 || reads === maxReads) break;
+    if (last !== undefined || !page.more || limit === 0 || reads === maxReads) break;
     // Other requests run between the reads, so many pages may be in memory at a time.
     request.hold(maxPageCharacters - left);
     if (events.length > 0 && request.isMemoryShort) break;
     await scheduler.pause();
     page = await feed.read({ ...query, after, limit }, request).catch((caught: unknown) => {
       // Meanwhile old changes may have been removed. The page ends before them, and the next request gets 410.
-      if (events.length > 0 && caught instanceof ChangesGone) return undefined;
+      if (caught instanceof ChangesGone) return undefined;
       throw caught;
     });
   }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ChangesGone, changeTypes } from '../../src/domain/change.ts';
+import { DomainError } from '../../src/domain/errors.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
+import { scheduler } from '../../src/http/scheduler.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -189,6 +191,25 @@ describe('GET /changes', () => {
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
     const empty = await send(http, 'GET /changes?user=1&after=20');
     assert.deepEqual([eventsOf(empty), nextOf(empty)], [[], '/changes?after=70&user=1']);
+    t.mock.getter(MemoryBudget.prototype, 'isShort', () => true);
+    const short = await send(http, 'GET /changes?user=1&after=20');
+    assert.deepEqual(nextOf(short), nextOf(empty), 'an empty page ended early, although it uses no memory');
+  });
+
+  it('fails if one of the later reads for a page fails', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    for (let i = 0; i < 101; i += 1) await repository.users.create({ name: 'Ada' });
+    const read: typeof changes.read = async (query) => {
+      if (query.after > 0) throw new DomainError('unavailable', 'the store is not available');
+      return changes.read(query);
+    };
+    const { http } = await startService(t, {
+      repository: { ...repository, changes: { ...changes, read } },
+      expectFailures: true,
+    });
+    assert.equal((await send(http, 'GET /changes?limit=101')).status, 503);
   });
 
   it('ends a page before changes that are removed during its reads, so that the next request gets 410', async (t) => {
@@ -227,8 +248,11 @@ describe('GET /changes', () => {
       return { changes: [], next: after + 1, more: true };
     };
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
+    const pause = t.mock.method(scheduler, 'pause');
     assert.deepEqual(eventsOf(await send(http, 'GET /changes')), []);
     assert.ok((turns.at(-1) ?? 0) > 5, turns.join());
+    // Requests that wait otherwise continue before new ones start.
+    assert.equal(pause.mock.callCount(), turns.length - 1);
   });
 
   it('starts after Last-Event-ID, which overrides the parameter after', async (t) => {
@@ -284,8 +308,18 @@ describe('GET /changes', () => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     for (let i = 1; i <= 150; i += 1) await repository.users.create({ name: `User ${i}` });
-    const first = await send(http, 'GET /changes?limit=150');
-    assert.equal(eventsOf(first).length, 150);
+    const hold = t.mock.method(MemoryBudget.prototype, 'hold');
+    const first = eventsOf(await send(http, 'GET /changes?limit=150'));
+    assert.equal(first.length, 150);
+    const held = hold.mock.calls.map(({ arguments: [, bytes] }) => bytes);
+    const [unfinished] = held.filter((bytes) => bytes > 0);
+    assert.equal(
+      unfinished,
+      first
+        .slice(0, 100)
+        .map((event) => JSON.stringify(event))
+        .join().length,
+    );
     t.mock.getter(MemoryBudget.prototype, 'isShort', () => true);
     const short = await send(http, 'GET /changes?limit=150');
     assert.equal(eventsOf(short).length, 100);
