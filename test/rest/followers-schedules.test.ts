@@ -8,6 +8,7 @@ import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
 import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
 import { Followers } from '../../src/rest/followers.ts';
+import { until } from '../kit/until.ts';
 import { KeptChanges } from '../support/kept-changes.ts';
 import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
@@ -286,6 +287,24 @@ it('lets the scheduler distribute the work when all followers wake at once', asy
   assert.equal(followers.sent, 0, 'chunks were prepared without a turn of the scheduler');
   await Promise.all(waiting);
   assert.equal(followers.sent, streams.length);
+});
+
+it('lets others run between the reads of many new changes', async (t) => {
+  const kept = new KeptChanges(10_000);
+  const { feed, done } = counted(kept);
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
+  const stream = followers.follow({ after: 0, limit }, requestOf(AbortSignal.timeout(10_000)));
+  t.after(() => stream.return(undefined));
+  await stream.next();
+  await until(() => done.reads === 1, 'the first read');
+  const pause = t.mock.method(eventLoop, 'pause');
+  for (let id = 1; id <= 1_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
+  await until(() => done.changes === 1_000, 'all changes were read');
+  assert.ok(done.reads > 10, `${done.reads} reads`);
+  assert.ok(
+    pause.mock.callCount() >= done.reads - 2,
+    `${pause.mock.callCount()} turns for ${done.reads} reads`,
+  );
 });
 
 it('ends a stream at once while the store does not answer a read', async () => {
