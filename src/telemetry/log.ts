@@ -115,7 +115,6 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
         floods.set(kind, { perSecond, taken: 1 });
       }
     }
-    write();
     clearTimeout(second);
     second = floods.size === 0 ? undefined : setTimeout(endSecond, 1_000).unref();
   };

@@ -418,6 +418,31 @@ describe('a flood of log events', () => {
     );
   });
 
+  it('is counted for a second from its first event, and the next event after a quiet second is printed at once', (t) => {
+    const log = start(t);
+    const countsAfter = (ms: number) => {
+      for (let left = ms; left > 0; left -= 20) t.mock.timers.tick(20);
+      return log.events().map(({ count }) => count);
+    };
+    for (let n = 0; n < 3; n += 1) log.observe(refused);
+    assert.deepEqual(countsAfter(900), [undefined]);
+    assert.deepEqual(countsAfter(200), [undefined, 2]);
+    assert.deepEqual(countsAfter(1_400), [undefined, 2]);
+    for (let n = 0; n < 3; n += 1) log.observe(refused);
+    assert.deepEqual(countsAfter(900), [undefined, 2, undefined]);
+    assert.deepEqual(countsAfter(200), [undefined, 2, undefined, 2]);
+  });
+
+  it('is reported with its number when the service ends', async (t) => {
+    const log = start(t);
+    for (let n = 0; n < 3; n += 1) log.observe(refused);
+    await log.end();
+    assert.deepEqual(
+      log.events().map(({ count }) => count),
+      [undefined, 2],
+    );
+  });
+
   it('of requests keeps one line for each', (t) => {
     const log = start(t);
     for (let n = 0; n < 100; n += 1) log.observe(request);
