@@ -279,17 +279,19 @@ describe('export and import', () => {
   it('print that a store is migrated, which may take minutes', async (t) => {
     const folder = await temporaryFolder(t);
     const sql = await readFile(new URL('../storage/sqlite/version-1.sql', import.meta.url), 'utf8');
-    const [a, b, c] = ['a', 'b', 'c'].map((name) => {
+    const [a, b, c, empty] = ['a', 'b', 'c', 'empty'].map((name) => {
       const path = join(folder, `${name}.db`);
       const db = new DatabaseSync(path);
       db.exec(sql);
+      if (name === 'empty') db.exec('DELETE FROM posts; DELETE FROM users');
       db.close();
       return `sqlite:${path}`;
-    }) as [string, string, string];
+    }) as [string, string, string, string];
     const exported = await runCommand(['export', '--database', a]);
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
     const copied = await runCommand(['copy', '--from', c, '--to', await newStore(t)]);
-    for (const { code, stderr } of [exported, imported, copied]) {
+    const filled = await runCommand(['copy', '--from', c, '--to', empty]);
+    for (const { code, stderr } of [exported, imported, copied, filled]) {
       assert.equal(code, 0, stderr);
       assert.match(stderr, /^users-service: the schema is migrated from version 1 to \d+, .* minutes\n/m);
     }
