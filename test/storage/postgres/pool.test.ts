@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { prepared } from '../../../src/storage/postgres/connection.ts';
+import { Connection, prepared } from '../../../src/storage/postgres/connection.ts';
 import { type CreateClient, type PoolSettings, PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { until } from '../../kit/until.ts';
 import { session, settings } from './fake-session.ts';
@@ -377,6 +377,41 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
+  it('leave one to reads, also long after the server refused the last one', async (t) => {
+    const sent: string[] = [];
+    const statements: PromiseWithResolvers<object>[] = [];
+    let opened = 0;
+    const driver = fakeDriver(
+      ({ text }) => {
+        sent.push(text);
+        const statement = Promise.withResolvers<object>();
+        statements.push(statement);
+        return statement.promise;
+      },
+      async () => {
+        if (opened === 5) throw refusal('53300');
+        opened += 1;
+      },
+    );
+    const pool = new PostgresPool(driver, settings, () => {});
+    const call = (kind: 'read' | 'write') => pool[kind]({ text: kind }, []);
+    const first = Promise.all(Array.from({ length: 6 }, () => call('read')));
+    const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    await first;
+    clearInterval(timer);
+    sent.length = 0;
+    const later = performance.now() + 1_000;
+    const clock = t.mock.method(performance, 'now', () => later);
+    const calls = [call('write'), call('write'), call('write'), call('write'), call('write'), call('read')];
+    for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+    assert.deepEqual(sent, ['write', 'write', 'write', 'write', 'read']);
+    clock.mock.restore();
+    const end = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    await Promise.all(calls);
+    clearInterval(end);
+    await pool.close();
+  });
+
   it('find another host when no connection of the pool can be used', async () => {
     let isFull = false;
     const driver = fakeDriver(
@@ -717,6 +752,54 @@ describe('a write that a read-only PostgreSQL rejects', () => {
       await pool.close();
     });
   }
+});
+
+it('a statement without a result makes the pool check the host, and loses its connection at its limit', async (t) => {
+  const hung = Promise.withResolvers<object>();
+  const pool = new PostgresPool(
+    fakeDriver(() => hung.promise),
+    { ...settings, pingTimeoutMs: 500 },
+    () => {},
+  );
+  const check = t.mock.method(pool.hosts, 'check', () => undefined);
+  const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const read = assert.rejects(pool.read(prepared('SELECT 1'), []));
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  // The server gets a second more to end the statement itself.
+  const limitMs = settings.statementTimeoutMs + 1_000;
+  for (const [ms, checks, kills] of [
+    [499, 0, 0],
+    [1, 1, 0],
+    [limitMs - 501, 1, 0],
+    [1, 1, 1],
+  ] as const) {
+    t.mock.timers.tick(ms);
+    assert.deepEqual([check.mock.callCount(), kill.mock.callCount()], [checks, kills], `after ${ms} ms more`);
+  }
+  await read;
+  await pool.close();
+});
+
+it('a statement that runs for 100 ms after its call was aborted loses its connection', async (t) => {
+  const hung = Promise.withResolvers<object>();
+  const pool = new PostgresPool(
+    fakeDriver(() => hung.promise),
+    settings,
+    () => {},
+  );
+  const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const stop = new AbortController();
+  const read = pool.read(prepared('SELECT 1'), [], stop.signal);
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  stop.abort();
+  await assert.rejects(read, { kind: 'cancelled' });
+  t.mock.timers.tick(99);
+  assert.equal(kill.mock.callCount(), 0);
+  t.mock.timers.tick(1);
+  assert.equal(kill.mock.callCount(), 1);
+  await pool.close();
 });
 
 it('the name of a prepared statement identifies its text, in every process', () => {
