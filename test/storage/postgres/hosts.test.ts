@@ -21,6 +21,8 @@ describe('the hosts of a database URL', () => {
       ['postgres://h/db?&sslmode=disable&sslmode=verify-full#x'],
       false,
     ],
+    ['postgres://h/db?sslrootcert=system#x', ['postgres://h/db?&sslmode=verify-full#x'], false],
+    ['postgres://h/a b c', ['postgres://h/a%20b%20c'], false],
     ['postgres://u:a,b@h1,h2', ['postgres://u:a,b@h1', 'postgres://u:a,b@h2'], true],
     ['postgres://[::1]:1,h2/db', ['postgres://[::1]:1/db', 'postgres://h2/db'], true],
     ['postgres:///db?host=/run/a,b', ['postgres:///db?host=/run/a,b'], false],

@@ -475,6 +475,18 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
 });
 
 describe('a pooler that ends one session of a PostgreSQL pool with a fatal error', () => {
+  it('(XX000) receives a write only once, because it may have taken effect', async () => {
+    let sent = 0;
+    const driver = fakeDriver(async () => {
+      sent += 1;
+      throw refusal('XX000');
+    });
+    const pool = new PostgresPool(driver, settings, () => {});
+    await assert.rejects(pool.write(prepared('SELECT 1'), []), { kind: 'unavailable' });
+    assert.equal(sent, 1);
+    await pool.close();
+  });
+
   for (const [code, reads] of [
     ['58000', 1],
     ['XX000', 2],
