@@ -39,7 +39,7 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
 
 // The driver verifies certificates in these modes, but warns that its next major version will not. So `verify-full`
 // replaces them.
-const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 

@@ -412,6 +412,37 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
+  it('keep their places while the server accepts no more connections', async (t) => {
+    const statements: PromiseWithResolvers<object>[] = [];
+    let attempts = 0;
+    const driver = fakeDriver(
+      () => {
+        const statement = Promise.withResolvers<object>();
+        statements.push(statement);
+        return statement.promise;
+      },
+      async () => {
+        attempts += 1;
+        if (attempts > 1) throw refusal('53300');
+      },
+    );
+    const pool = new PostgresPool(driver, settings, () => {});
+    const calls = Array.from({ length: 3 }, () => pool.read(prepared('SELECT 1'), []));
+    await until(() => statements.length === 1, 'one call runs');
+    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+    const before = attempts;
+    const start = performance.now();
+    t.mock.method(performance, 'now', () => start + 1_000);
+    statements[0]?.resolve({ rows: [] });
+    await until(() => statements.length === 2, 'the second call runs');
+    assert.equal(attempts, before, 'the third call waits for a connection that is open');
+    statements[1]?.resolve({ rows: [] });
+    await until(() => statements.length === 3, 'the third call runs');
+    statements[2]?.resolve({ rows: [] });
+    await Promise.all(calls);
+    await pool.close();
+  });
+
   it('find another host when no connection of the pool can be used', async () => {
     let isFull = false;
     const driver = fakeDriver(
