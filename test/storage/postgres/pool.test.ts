@@ -432,8 +432,11 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     for (let turn = 0; turn < 10; turn += 1) await nextTurn();
     const before = attempts;
     const start = performance.now();
-    t.mock.method(performance, 'now', () => start + 1_000);
+    const clock = t.mock.method(performance, 'now', () => start + 1_000);
     statements[0]?.resolve({ rows: [] });
+    await nextTurn();
+    await nextTurn();
+    clock.mock.restore();
     await until(() => statements.length === 2, 'the second call runs');
     assert.equal(attempts, before, 'the third call waits for a connection that is open');
     statements[1]?.resolve({ rows: [] });
