@@ -33,6 +33,17 @@ function fakeDriver(
   };
 }
 
+/** A driver whose statements end when the test says so. */
+function heldDriver(connect: (url: string) => Promise<void>) {
+  const statements: (PromiseWithResolvers<object> & Pick<Statement, 'text'>)[] = [];
+  const driver = fakeDriver(({ text }) => {
+    const statement = { ...Promise.withResolvers<object>(), text };
+    statements.push(statement);
+    return statement.promise;
+  }, connect);
+  return { driver, statements };
+}
+
 const rejection = (code: string) => Object.assign(new Error(code), { code, severity: 'ERROR' });
 
 /** A pool whose server rejects every statement with a SQLSTATE, and the statements that it received. */
@@ -320,17 +331,9 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   for (const [what, waitedMs, others] of losses)
     it(`open another one when ${what}`, async (t) => {
       let isFull = false;
-      const statements: PromiseWithResolvers<object>[] = [];
-      const driver = fakeDriver(
-        () => {
-          const statement = Promise.withResolvers<object>();
-          statements.push(statement);
-          return statement.promise;
-        },
-        async () => {
-          if (isFull) throw refusal('53300');
-        },
-      );
+      const { driver, statements } = heldDriver(async () => {
+        if (isFull) throw refusal('53300');
+      });
       const pool = new PostgresPool(driver, settings, () => {});
       const write = () => pool.write(prepared('SELECT 1'), []);
       const [first, lost] = [write(), write()];
@@ -352,19 +355,11 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     });
 
   it('are all replaced for waiting writes when they are lost', async () => {
-    const statements: PromiseWithResolvers<object>[] = [];
     let opened = 0;
-    const driver = fakeDriver(
-      () => {
-        const statement = Promise.withResolvers<object>();
-        statements.push(statement);
-        return statement.promise;
-      },
-      async () => {
-        if (opened === 5) throw refusal('53300');
-        opened += 1;
-      },
-    );
+    const { driver, statements } = heldDriver(async () => {
+      if (opened === 5) throw refusal('53300');
+      opened += 1;
+    });
     const pool = new PostgresPool(driver, settings, () => {});
     const calls = Promise.allSettled(Array.from({ length: 20 }, () => pool.write(prepared('SELECT 1'), [])));
     await until(() => statements.length === 5, 'five calls run');
@@ -378,33 +373,26 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   });
 
   it('leave one to reads, also long after the server refused the last one', async (t) => {
-    const sent: string[] = [];
-    const statements: PromiseWithResolvers<object>[] = [];
     let opened = 0;
-    const driver = fakeDriver(
-      ({ text }) => {
-        sent.push(text);
-        const statement = Promise.withResolvers<object>();
-        statements.push(statement);
-        return statement.promise;
-      },
-      async () => {
-        if (opened === 5) throw refusal('53300');
-        opened += 1;
-      },
-    );
+    const { driver, statements } = heldDriver(async () => {
+      if (opened === 5) throw refusal('53300');
+      opened += 1;
+    });
     const pool = new PostgresPool(driver, settings, () => {});
     const call = (kind: 'read' | 'write') => pool[kind]({ text: kind }, []);
     const first = Promise.all(Array.from({ length: 6 }, () => call('read')));
     const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
     await first;
     clearInterval(timer);
-    sent.length = 0;
+    statements.length = 0;
     const later = performance.now() + 1_000;
     const clock = t.mock.method(performance, 'now', () => later);
     const calls = [call('write'), call('write'), call('write'), call('write'), call('write'), call('read')];
     for (let turn = 0; turn < 20; turn += 1) await nextTurn();
-    assert.deepEqual(sent, ['write', 'write', 'write', 'write', 'read']);
+    assert.deepEqual(
+      statements.map(({ text }) => text),
+      ['write', 'write', 'write', 'write', 'read'],
+    );
     clock.mock.restore();
     const end = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
     await Promise.all(calls);
@@ -413,19 +401,11 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   });
 
   it('keep their places while the server accepts no more connections', async (t) => {
-    const statements: PromiseWithResolvers<object>[] = [];
     let attempts = 0;
-    const driver = fakeDriver(
-      () => {
-        const statement = Promise.withResolvers<object>();
-        statements.push(statement);
-        return statement.promise;
-      },
-      async () => {
-        attempts += 1;
-        if (attempts > 1) throw refusal('53300');
-      },
-    );
+    const { driver, statements } = heldDriver(async () => {
+      attempts += 1;
+      if (attempts > 1) throw refusal('53300');
+    });
     const pool = new PostgresPool(driver, settings, () => {});
     const calls = Array.from({ length: 3 }, () => pool.read(prepared('SELECT 1'), []));
     await until(() => statements.length === 1, 'one call runs');
@@ -527,18 +507,10 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
     ['26000', 2],
   ] as const) {
     it(`(${code}) loses only that one`, async () => {
-      const statements: PromiseWithResolvers<object>[] = [];
       let opened = 0;
-      const driver = fakeDriver(
-        () => {
-          const statement = Promise.withResolvers<object>();
-          statements.push(statement);
-          return statement.promise;
-        },
-        async () => {
-          opened += 1;
-        },
-      );
+      const { driver, statements } = heldDriver(async () => {
+        opened += 1;
+      });
       const pool = new PostgresPool(driver, settings, () => {});
       const read = () => pool.read(prepared('SELECT 1'), []);
       const [other, ended] = [read(), read()];
