@@ -410,7 +410,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
       return row !== undefined && row.oldest > below;
     };
     await until(isTrimmed(20), 'old changes are removed');
+    // A removal that runs meanwhile would see the lower `gone`, but not yet the rows.
     await session.query(`
+      LOCK TABLE change_feed;
       UPDATE change_feed SET gone = 5;
       INSERT INTO changes (position, type, user_id, record) OVERRIDING SYSTEM VALUE
         SELECT i, 'user.updated', 1, '{}' FROM generate_series(6, 10) AS i`);
