@@ -27,8 +27,9 @@ const maxTextBytes = 4_096;
 const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
-// A path can be as long as a request head, and a cause can be nested without end.
-const maxFieldLength = 2_048;
+// A path can be as long as a request head, and a cause can be nested without end. In a line that would not fit into one
+// atomic write, such as of characters that JSON escapes, the second limit applies.
+const [maxFieldLength, shortFieldLength] = [2_048, 256];
 
 type Line =
   | Exclude<ServiceEvent, ListeningEvent>
@@ -62,8 +63,12 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       now = Date.now();
       time = new Date(now).toISOString();
     }
-    const line = `${toText(event, time, count)}\n`;
-    const bytes = Buffer.byteLength(line);
+    let line = `${toText(event, time, count, maxFieldLength)}\n`;
+    let bytes = Buffer.byteLength(line);
+    if (bytes > maxTextBytes) {
+      line = `${toText(event, time, count, shortFieldLength)}\n`;
+      bytes = Buffer.byteLength(line);
+    }
     const lines = event.type === 'dropped' ? event.count : 1;
     const last = texts.at(-1);
     if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
@@ -160,36 +165,36 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   };
 }
 
-function jsonText(event: Line, time: string, count: number): string {
+function jsonText(event: Line, time: string, count: number, maxLength: number): string {
   if (event.type === 'request') {
     const { face, id, method, path, status, durationMs, route, traceparent = '', key } = event;
     const rounded = Math.round(durationMs * 1_000) / 1_000;
     // Formatted by hand for speed. Only `method`, `path` and `traceparent` are text of the client and need escaping.
     return (
       `{"time":"${time}","event":"request","face":"${face}","id":"${id}","method":${JSON.stringify(method)}` +
-      `,"path":${JSON.stringify(clip(path))},"status":${status},"durationMs":${rounded}` +
+      `,"path":${JSON.stringify(clip(path, maxLength))},"status":${status},"durationMs":${rounded}` +
       (route === undefined ? '' : `,"route":"${route}"`) +
-      (traceparent === '' ? '' : `,"traceparent":${JSON.stringify(clip(traceparent))}`) +
+      (traceparent === '' ? '' : `,"traceparent":${JSON.stringify(clip(traceparent, maxLength))}`) +
       (key === undefined ? '}' : `,"key":"${key}"}`)
     );
   }
   const { type, ...fields } = event;
-  const cause = 'cause' in fields && { cause: causeText(fields.cause) };
+  const cause = 'cause' in fields && { cause: causeText(fields.cause, maxLength) };
   return JSON.stringify({ time, event: type, ...fields, ...cause, ...(count > 1 && { count }) });
 }
 
 // Paths of gRPC may contain any character. Some terminals obey control characters, also those above 0x7f.
 const controls = /(?!\n)\p{Cc}/gu;
 
-function prettyText(event: Line, time: string, count: number): string {
-  const text = sentence(event).replace(
+function prettyText(event: Line, time: string, count: number, maxLength: number): string {
+  const text = sentence(event, maxLength).replace(
     controls,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
   return `${time.slice(11, 23)} ${text}${count > 1 ? ` (${count} times)` : ''}`;
 }
 
-function sentence(event: Line): string {
+function sentence(event: Line, maxLength: number): string {
   switch (event.type) {
     case 'listening':
       return [
@@ -200,13 +205,13 @@ function sentence(event: Line): string {
       ].join('');
     case 'request': {
       const { face, id, method, path, status, durationMs } = event;
-      return `${status} ${face === 'http' ? method : 'gRPC'} ${clip(path)} ${durationMs.toFixed(1)} ms ${id}`;
+      return `${status} ${face === 'http' ? method : 'gRPC'} ${clip(path, maxLength)} ${durationMs.toFixed(1)} ms ${id}`;
     }
     case 'refused':
       return `${event.status} refused: ${event.reason}`;
     case 'failure': {
       const request = event.requestId === undefined ? '' : ` (${event.requestId})`;
-      return `failure in ${event.where}${request}: ${causeText(event.cause)}`;
+      return `failure in ${event.where}${request}: ${causeText(event.cause, maxLength)}`;
     }
     case 'created':
       return `created ${event.path}, which has no records yet`;
@@ -219,10 +224,10 @@ function sentence(event: Line): string {
   }
 }
 
-function causeText(cause: unknown): string {
-  return clip(typeof cause === 'string' ? cause : inspect(cause, { depth: 3 }));
+function causeText(cause: unknown, maxLength: number): string {
+  return clip(typeof cause === 'string' ? cause : inspect(cause, { depth: 3 }), maxLength);
 }
 
-function clip(text: string): string {
-  return text.length > maxFieldLength ? `${text.slice(0, maxFieldLength)}…` : text;
+function clip(text: string, maxLength: number): string {
+  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
