@@ -145,8 +145,8 @@ export class HttpListener {
   }
 
   #report(request: HttpRequest, now: number): void {
-    const { id, method, raw, response, startedAt, template, keyName, longLived, stalled, failedStatus } =
-      request;
+    const { id, method, raw, response, startedAt, sentAt, template, keyName } = request;
+    const { longLived, stalled, failedStatus } = request;
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
     this.#shared.observe({
@@ -157,7 +157,7 @@ export class HttpListener {
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.replace(userInfo, '$1').split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
-      durationMs: now - startedAt,
+      durationMs: (sentAt ?? now) - startedAt,
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,

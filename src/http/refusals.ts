@@ -115,7 +115,7 @@ function refuseRequest(response: ServerResponse, refusal: ErrorResponse, running
   const { status, headers, body } = refusalParts(refusal, request);
   response.writeHead(status, headers);
   response.write(body);
-  endLingering(response);
+  endLingering(response, request);
 }
 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */
@@ -151,7 +151,7 @@ function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
  * Ends a response whose body was written, as soon as the client has sent its whole request, or after `lingerMs`. Until
  * Node then closes the connection, the client can read the response.
  */
-export function endLingering(response: ServerResponse): void {
+export function endLingering(response: ServerResponse, request?: RunningRequest): void {
   const { req } = response;
   const { socket } = req;
   // The client will not send more.
@@ -159,6 +159,7 @@ export function endLingering(response: ServerResponse): void {
     response.end();
     return;
   }
+  if (request !== undefined) request.sentAt = performance.now();
   let bytes = 0;
   const end = (): void => {
     clearTimeout(timer);

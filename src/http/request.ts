@@ -85,6 +85,7 @@ export class HttpRequest {
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
+  sentAt: number | undefined;
   /** Whether the client must read before more bytes are sent. */
   stalled = false;
   #target: Target | undefined;

@@ -26,7 +26,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
   if (writeHead(request, reply)) {
     response.flushHeaders();
     if (content !== undefined) response.write(content);
-    endLingering(response);
+    endLingering(response, request);
   } else {
     response.end(content);
   }
@@ -71,7 +71,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     }
     if (response.destroyed) return;
     response.once('close', startStallTimer(request));
-    if (linger) endLingering(response);
+    if (linger) endLingering(response, request);
     else response.end();
   } finally {
     await chunks.return?.();

@@ -266,6 +266,24 @@ test('the connection of a rejected request is closed as soon as its body has end
   assert.deepEqual(await wire.write('0\r\n\r\n').end(), []);
 });
 
+for (const [what, ...sent] of [
+  ['an error', head('POST /size', 'Content-Type: application/json', 'Content-Length: 1000000000')],
+  ['a stream', head('POST /stream', 'Content-Length: 1000000000')],
+  ['the error of a malformed body', chunkedHead, 'x'],
+] as const) {
+  test(`the duration of ${what} does not include the wait for a body that is not read`, async (t) => {
+    const stream: Handler = () => ({ status: 200, body: { chunks: Readable.from(['a']) } });
+    const kit = await startKit(t, { ...routes, 'POST /stream': stream });
+    const ended = kit.nextRequest();
+    const wire = (await Wire.open(t, kit.port)).write(...sent);
+    await once(wire.socket, 'data');
+    const answeredAt = performance.now();
+    const { durationMs } = await ended;
+    const waitedMs = performance.now() - answeredAt;
+    assert.ok(durationMs < waitedMs, `${durationMs} ms, with a wait of ${waitedMs} ms`);
+  });
+}
+
 test('a client that never stops sending is hardly read, and its connection is closed', async (t) => {
   const sockets: Socket[] = [];
   const handle: Handler = (request) => {
