@@ -67,20 +67,25 @@ function snapshot(atMs: number, requests: number, ...buckets: [number, number][]
 }
 
 suite('console: rates', () => {
-  test('rates include all requests except probes', () => {
+  test('rates include all requests except probes, and only statuses of HTTP count as 4xx and 5xx', () => {
     const text = [
       'users_service_start_time_seconds 3.5',
       'users_service_requests_total{route="/users",status="200"} 10',
       'users_service_requests_total{route="/users",status="404"} 3',
       'users_service_requests_total{route="/users",status="503"} 2',
+      'users_service_requests_total{route="/Users/GetUser",status="4"} 5',
+      'users_service_requests_total{route="/Users/GetUser",status="5"} 5',
       'users_service_requests_total{route="/metrics",status="200"} 100',
       'users_service_requests_total{route="/health",status="200"} 100',
+      'users_service_requests_total{route="/health/ready",status="503"} 100',
+      'users_service_requests_total{route="/grpc.health.v1.Health/Check",status="0"} 100',
       'users_service_request_duration_seconds_bucket{route="/users",le="0.1"} 14',
       'users_service_request_duration_seconds_bucket{route="/users/{id}",le="0.1"} 1',
       'users_service_request_duration_seconds_bucket{route="/metrics",le="0.1"} 100',
+      'users_service_request_duration_seconds_bucket{route="/grpc.health.v1.Health/Check",le="0.1"} 100',
     ].join('\n');
     const { buckets, ...counts } = takeSnapshot(parseMetrics(text), 5);
-    assert.deepEqual(counts, { atMs: 5, startedAt: 3.5, requests: 15, clientErrors: 3, serverErrors: 2 });
+    assert.deepEqual(counts, { atMs: 5, startedAt: 3.5, requests: 25, clientErrors: 3, serverErrors: 2 });
     assert.deepEqual([...buckets], [[0.1, 15]]);
   });
 

@@ -58,7 +58,8 @@ function unescapeLabel(value) {
  * @property {ReadonlyMap<number, number>} buckets the number of requests that took at most this many seconds
  */
 
-const probeRoutes = ['/health', '/health/ready', '/metrics'];
+// Also the health checks of gRPC.
+const probeRoutes = /^\/(health(\/ready)?$|metrics$|grpc\.)/;
 
 /**
  * @param {readonly Sample[]} samples
@@ -66,10 +67,11 @@ const probeRoutes = ['/health', '/health/ready', '/metrics'];
  * @returns {Snapshot}
  */
 export function takeSnapshot(samples, atMs) {
-  const counted = samples.filter(({ labels }) => !probeRoutes.includes(labels['route'] ?? ''));
+  const counted = samples.filter(({ labels }) => !probeRoutes.test(labels['route'] ?? ''));
   const requests = counted.filter(({ name }) => name === 'users_service_requests_total');
-  const ofClass = (/** @type {string} */ first) =>
-    sum(requests.filter(({ labels }) => labels['status']?.startsWith(first)));
+  // The status codes of gRPC have one or two digits.
+  const ofClass = (/** @type {RegExp} */ statuses) =>
+    sum(requests.filter(({ labels }) => statuses.test(labels['status'] ?? '')));
   /** @type {Map<number, number>} */
   const buckets = new Map();
   for (const { name, labels, value } of counted) {
@@ -81,8 +83,8 @@ export function takeSnapshot(samples, atMs) {
     atMs,
     startedAt: samples.find(({ name }) => name === 'users_service_start_time_seconds')?.value,
     requests: sum(requests),
-    clientErrors: ofClass('4'),
-    serverErrors: ofClass('5'),
+    clientErrors: ofClass(/^4..$/),
+    serverErrors: ofClass(/^5..$/),
     buckets,
   };
 }
