@@ -6,7 +6,8 @@ import { type Config, optionRows, options, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { createLog } from '../telemetry/log.ts';
+import { createLog, type Log } from '../telemetry/log.ts';
+import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 import {
@@ -84,7 +85,7 @@ export const serve: Command = {
       const runner =
         hasWorkers && worker === undefined
           ? await createPool(config, log.observe)
-          : singleService(parsed, files, log.observe, stop, worker);
+          : singleService(parsed, files, log, stop, worker);
       // While serving, a signal stops the service in order. Before that, it ends all processes at once.
       const end = (code: number) => {
         if (isServing) return stop();
@@ -169,7 +170,7 @@ async function createPool(config: Config, observe: Observe): Promise<WorkerPool>
 function singleService(
   parsed: ParsedConfig,
   files: Files,
-  observe: Observe,
+  { observe, lost }: Log,
   stop: () => void,
   worker: WorkerLink | undefined,
 ) {
@@ -177,13 +178,18 @@ function singleService(
   const service = createService({
     ...optionsOf(config),
     ...files,
+    renderMetrics: async () => renderMetrics(counters()),
     ...worker?.options,
     observe(event) {
       // The primary reports the start and the end of the service for its workers.
       if (worker === undefined || !lifeEvents.includes(event.type)) observe(event);
     },
   });
-  worker?.serve(stop, () => service.counters());
+  const counters = () => ({
+    ...service.counters(),
+    users_service_log_lines_dropped_total: { users_service_log_lines_dropped_total: lost() },
+  });
+  worker?.serve(stop, counters);
   return {
     start: () => service.listen(),
     stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),

@@ -13,6 +13,8 @@ export interface LineSink {
 
 export interface Log {
   readonly observe: Observe;
+  /** The number of lines that were lost so far. */
+  lost(): number;
   /** Writes all waiting lines at once; for a process that is about to crash. */
   flush(): void;
   /** Writes the waiting lines, and the number of lines that were dropped. */
@@ -39,20 +41,22 @@ type Line =
 interface Text {
   text: string;
   bytes: number;
-  /** The number of lines that are lost with this text. */
+  events: number;
+  /** The number of lines that are lost with this text, with those that its `dropped` lines report. */
   lines: number;
 }
 
 /** An observer that prints one line for each event. `version` is that of the program. */
 export function createLog(format: LogFormat, sink: LineSink, version: string): Log {
   if (format === 'off')
-    return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
+    return { observe: () => undefined, lost: () => 0, flush: () => undefined, end: async () => undefined };
   const toText = format === 'pretty' ? prettyText : jsonText;
   /** Complete lines that wait to be written. */
   const texts: Text[] = [];
   let dropped = 0;
   /** Lines that could not be written since the last successful write. The next success adds them to `dropped`. */
   let failed = 0;
+  let lost = 0;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;
   let time = '';
@@ -74,12 +78,14 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
       last.text += line;
       last.bytes += bytes;
+      last.events += 1;
       last.lines += lines;
-    } else texts.push({ text: line, bytes, lines });
+    } else texts.push({ text: line, bytes, events: 1, lines });
   };
   const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
       dropped += 1;
+      lost += 1;
       return;
     }
     if (dropped > 0) add({ type: 'dropped', count: dropped });
@@ -87,10 +93,10 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     add(event, count);
     timer ??= setTimeout(write, flushAfterMs).unref();
   };
-  const send = ({ text, lines }: Text, next?: () => void): void => {
+  const send = ({ text, events, lines }: Text, next?: () => void): void => {
     // A full disk may have accepted the beginning of a line.
     sink.write(failed > 0 ? `\n${text}` : text, (error) => {
-      if (error) failed += lines;
+      if (error) [failed, lost] = [failed + lines, lost + events];
       else [dropped, failed] = [dropped + failed, 0];
       next?.();
     });
@@ -142,6 +148,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       // These events are rare, and an operator or a script often waits for them.
       write();
     },
+    lost: () => lost,
     flush() {
       endSecond();
       writeAll();

@@ -24,6 +24,7 @@ const families = {
   ],
   users_service_store_failures_total: ['counter', 'Calls and clean-ups that the store could not do.'],
   users_service_failures_total: ['counter', 'Failures inside the service, without overloads.'],
+  users_service_log_lines_dropped_total: ['counter', 'Lines of the log that were lost.'],
   users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],
   users_service_standby_wait_seconds_total: ['counter', 'How long reads waited for a standby to catch up.'],
   users_service_standby_lag_bytes_total: [

@@ -18,6 +18,7 @@ import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { environment, printed, startProcess } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
@@ -382,6 +383,20 @@ describe('the process of the service', () => {
     for (let n = 0; n < 20; n += 1) assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal(await running.end(), 0);
   });
+
+  for (const workers of ['1', '2']) {
+    it(`counts lost lines of the log in the metrics with --workers ${workers}`, async (t) => {
+      const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
+      const { http, child } = await startProcess(t, args);
+      const lost = async () =>
+        /^users_service_log_lines_dropped_total (\d+)$/m.exec(
+          await (await fetch(`${http}/metrics`)).text(),
+        )?.[1];
+      assert.equal(await lost(), '0');
+      child.stdout?.destroy();
+      await until(async () => Number(await lost()) > 0, 'a line is lost', 30_000);
+    });
+  }
 
   it('stops when its output is not read', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);

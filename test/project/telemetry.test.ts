@@ -84,7 +84,14 @@ test('the documentation lists all metrics with their type, labels, meaning and b
   metrics.standbyRead({ host: 'a', outcome: 'late', waitMs: 1, lagBytes: 1 });
   const snapshot = metrics.snapshot({ http: 0 }, undefined, { http: 0 });
   const workers = { 'users_service_workers{numbers="current"}': 1 };
-  const families = parseMetrics(renderMetrics({ ...snapshot, users_service_workers: workers }));
+  const lost = { users_service_log_lines_dropped_total: 0 };
+  const families = parseMetrics(
+    renderMetrics({
+      ...snapshot,
+      users_service_log_lines_dropped_total: lost,
+      users_service_workers: workers,
+    }),
+  );
   const source = readFileSync(new URL('../../src/telemetry/metrics.ts', import.meta.url), 'utf8');
   const known = [...source.matchAll(/^ {2}(users_service_\w+): \[/gm)].map(([, name = '']) => name);
   assert.deepEqual([...families.keys()].sort(), known.toSorted());

@@ -317,6 +317,7 @@ describe('writing log lines', () => {
       events.map(({ event, count }) => count ?? event),
       ['request', 40_001, 'request'],
     );
+    assert.equal(log.lost(), 40_002, 'the lost report is a line too');
   });
 
   it('reports at its end the lines that could not be written before', async () => {
