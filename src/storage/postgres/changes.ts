@@ -16,7 +16,7 @@ import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
 import { occasionally, shared } from './promises.ts';
-import { type FeedState, maxUnbroken, readState, Settled } from './settled.ts';
+import { type FeedState, fromFeed, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
@@ -152,7 +152,8 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<Sql | undefined> {
   const { rows } = await client.query<{ complete: boolean; read_only: string }>(
-    `SELECT complete, current_setting('transaction_read_only') AS read_only FROM change_feed`,
+    `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only
+     FROM change_feed`,
   );
   if (rows[0]?.complete === isKept) return undefined;
   const text = isKept
@@ -186,7 +187,7 @@ const readPage = prepared(`
     SELECT gone, COALESCE((
       SELECT position FROM changes WHERE position > $1 AND position <= $2
       ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
-    FROM change_feed LIMIT 1
+    ${fromFeed}
   )
   SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
     SELECT position, round(extract(epoch FROM time) * 1000)::bigint AS time, type, record, request_id, key
@@ -203,7 +204,7 @@ export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('
  * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after
  * the settled one, $2, may belong to a write that still runs. Those up to $3 were removed before: while an old
  * transaction is open, their rows would be read again. A lower `gone` is that of another server or of a restored
- * database.
+ * database, or of a second row (see `fromFeed`).
  */
 const trimFeed = prepared(`
   WITH turn AS (
@@ -211,13 +212,13 @@ const trimFeed = prepared(`
   ), step AS (
     SELECT max(position) AS position FROM (
       SELECT position FROM changes
-      WHERE position > (SELECT start FROM turn)
+      WHERE position > (SELECT min(start) FROM turn)
         AND position <= LEAST((SELECT max(position) FROM changes) - $1::bigint, $2::bigint)
       ORDER BY position LIMIT 2000
     ) AS oldest
   ), removed AS (
     DELETE FROM changes USING step
-    WHERE changes.position > (SELECT start FROM turn) AND changes.position <= step.position
+    WHERE changes.position > (SELECT min(start) FROM turn) AND changes.position <= step.position
   )
   UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL
   RETURNING step.position`);

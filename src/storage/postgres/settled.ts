@@ -18,19 +18,23 @@ export interface FeedState extends QueryResultRow {
 export const maxUnbroken = 5_000;
 
 /**
+ * The row of the feed. A dump that was restored into existing tables has added a second row, and the higher `gone` is
+ * valid. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
+ */
+export const fromFeed = 'FROM change_feed ORDER BY gone DESC LIMIT 1';
+
+/**
  * Reads the state of the feed. $1 is the last settled position. The writers are listed only if $2 is true, because
  * listing all locks takes longer than the rest of the statement.
  *
  * A transaction that takes a value from a sequence holds a lock on the sequence until its end. This statement lists the
  * locks after it has taken its snapshot. So each transaction with a position up to `newest` has ended or is listed.
- *
- * The table has one row. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
  */
 export const readState = prepared(`
   WITH ends AS (
     SELECT gone, GREATEST(gone, $1::bigint) AS start,
       GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
-    FROM change_feed LIMIT 1
+    ${fromFeed}
   )
   SELECT newest, gone, pg_is_in_recovery() AS standby,
     COALESCE((

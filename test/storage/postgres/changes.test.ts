@@ -419,6 +419,35 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await until(isTrimmed(10), 'they are removed again');
   });
 
+  it('works although its table has a second row, as after a dump was restored into existing tables', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    for (const name of ['a', 'b', 'c', 'd']) await store.users.create({ name });
+    await session.query(`
+      DELETE FROM changes WHERE position <= 2;
+      DELETE FROM change_feed;
+      INSERT INTO change_feed VALUES (0, true), (2, true)`);
+    for (const after of [0, 1]) await assert.rejects(feed.read({ after, limit: 1 }), { kind: 'gone' });
+    assert.deepEqual(namesOf(await readAll(feed, 2)), ['c', 'd']);
+    const failures: Error[] = [];
+    const trimming = await openAt(t, url, { changesKept: 1, onFailure: (error) => failures.push(error) });
+    await until(async () => {
+      await trimming.store.users.create({ name: 'e' });
+      const [row] = await session.query<{ oldest: number }>(
+        'SELECT min(position)::int AS oldest FROM changes',
+      );
+      return failures.length > 0 || (row !== undefined && row.oldest > 4);
+    }, 'old changes are removed');
+    assert.deepEqual(failures, []);
+  });
+
+  it('starts anew although only its second row says that it misses changes', async (t) => {
+    const { store, url, session } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    await session.query('INSERT INTO change_feed VALUES (0, false)');
+    const { feed } = await openAt(t, url);
+    await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
+  });
+
   it('reports that old changes cannot be removed, and the write succeeds', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
