@@ -33,7 +33,7 @@ interface Follower {
 
 /** The newest changes, without a gap. */
 class Recent {
-  /** The changes after `from` up to `to`, each with its text as a server-sent event. */
+  /** The changes after `from` up to `to`, or more, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
   /** Whether the reader has reached the newest changes. Its first page is longer, as its first follower may be behind. */
@@ -58,7 +58,7 @@ class Recent {
     for (const { change, text } of this.#events) {
       if (this.#characters <= maxCharacters) break;
       this.#characters -= text.length;
-      this.from = change.position;
+      this.from = Math.max(this.from, change.position);
       dropped += 1;
     }
     this.#events.splice(0, dropped);
@@ -75,9 +75,8 @@ class Recent {
 }
 
 /**
- * The clients that follow the changes as a stream. One reader reads new changes from the store once for all of them.
- * Each follower sends these changes as fast as its client reads. A slow client needs no buffer: after the write
- * timeout its connection is closed like any other, and the client resumes.
+ * The clients that follow the changes as a stream. One reader reads new changes once for all. Each follower sends them
+ * as fast as its client reads. A slow client needs no buffer: after the write timeout it is disconnected and resumes.
  */
 export class Followers {
   readonly #feed: ChangeFeed;
@@ -218,6 +217,8 @@ export class Followers {
         await this.#readPage(this.#recent);
       } catch (cause) {
         if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
+        // After a failover, the new server may have other changes at these positions.
+        this.#recent.from = this.#recent.to;
         await sleep(retryMs, undefined, { ref: false });
         this.#isStale = true;
       }
@@ -240,7 +241,6 @@ export class Followers {
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
     }
-    // The reader is far behind, or the feed has restarted. So each follower reads from the store.
     const position = await this.#feed.position();
     // Meanwhile all followers may have left, and others may have started a new reader.
     if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });

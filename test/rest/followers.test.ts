@@ -184,6 +184,30 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
+  it('does not send changes that were lost in a failover to a client that was behind them', async (t) => {
+    const [lost, kept] = [createMemoryStore(), createMemoryStore()];
+    for (const name of ['Ada', 'Bob', 'Eve']) await lost.users.create({ name });
+    await kept.users.create({ name: 'Ada' });
+    for (const title of ['first', 'second']) await kept.posts(1).create({ title, body: '' });
+    assert.ok(lost.changes && kept.changes);
+    let current: Pick<typeof kept.changes, 'read'> = lost.changes;
+    const changes: typeof kept.changes = { ...lost.changes, read: (...args) => current.read(...args) };
+    const { http, failures } = await startService(t, {
+      repository: { ...lost, changes },
+      expectFailures: true,
+    });
+    const ahead = await Follower.open(t, http);
+    for (const id of [1, 2, 3]) assert.equal(await ahead.event(), `${id} user.created users/${id}`);
+    current = { read: () => Promise.reject(new Error('the connection was lost')) };
+    await t.waitFor(() => assert.equal(failures().length, 1));
+    current = kept.changes;
+    const behind = await Follower.open(t, http, '/changes', { headers: { 'last-event-id': '1' } });
+    assert.equal(await behind.event(), '2 post.created users/1/posts/1');
+    assert.equal(await behind.event(), '3 post.created users/1/posts/2');
+    await kept.posts(1).create({ title: 'third', body: '' });
+    for (const one of [ahead, behind]) assert.equal(await one.event(), '4 post.created users/1/posts/3');
+  });
+
   it('works for the next client after the store has failed to watch for the first one', async (t) => {
     const repository = createMemoryStore();
     const { changes } = repository;
