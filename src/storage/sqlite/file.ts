@@ -131,7 +131,9 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
   const sizeAt = (place: string, identity: string | undefined): bigint => {
     const stats = statOf(place);
     if (stats !== undefined && identityOf(stats) === identity) return stats.size;
-    throw lost(`${place} has been removed or replaced`);
+    // When SQLite closes, it leaves the log beside the new file, and the next start would apply it to that file.
+    const other = `, or stop the service, remove ${path}-wal and -shm of the old file, and start it`;
+    throw lost(`${place} has been removed or replaced`, `: put it back${place === path ? other : ''}`);
   };
   const sizes = suffixes.map((suffix, i) => sizeAt(path + suffix, identities[i]));
   sizeAt(givenPath, identities[0]);
@@ -178,8 +180,8 @@ function identityOf(stats: BigIntStats | undefined): string {
   return `${stats?.dev} ${stats?.ino}`;
 }
 
-function lost(problem: string): DomainError {
-  return unavailable(new Error(`the file ${problem} since it was opened`));
+function lost(problem: string, remedy = ''): DomainError {
+  return unavailable(new Error(`the file ${problem} since it was opened${remedy}`));
 }
 
 /** The folder at a path, or the nearest one above it that exists. */

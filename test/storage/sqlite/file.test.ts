@@ -241,6 +241,22 @@ describe('the files of a SQLite store that is in use', () => {
     });
   }
 
+  it('need their log removed after the service has stopped, as the error says, when users.db was replaced', async (t) => {
+    const { path, store, notReady } = await open(t);
+    await backupSqlite(path, `${path}.backup`);
+    await store.users.create({ name: 'Bob' });
+    renameSync(`${path}.backup`, path);
+    await notReady(
+      `${path} has been removed or replaced since it was opened: put it back, or stop the service, remove ` +
+        `${path}-wal and -shm of the old file, and start it`,
+    );
+    await store.close();
+    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix);
+    const restored = await openSqliteStore(path);
+    t.after(() => restored.close());
+    assert.equal(await restored.users.count({}), 1);
+  });
+
   for (const [what, replace] of [
     ['missing', () => undefined],
     ['replaced by an empty file', (path: string) => writeFileSync(path, '')],
