@@ -19,7 +19,7 @@ export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
  */
 export type Position = readonly (string | number)[];
 
-/** The fields that a list can be sorted by, each with the parser of its values. */
+/** The fields that a list can be sorted by, each with the parser of its stored values. */
 export type SortFields<Field extends string> = Readonly<Record<Field, (value: unknown) => string | number>>;
 
 /** The start of a page: after a number of rows, or after the last row of an earlier page. */

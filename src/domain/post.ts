@@ -1,6 +1,6 @@
 import { type ListQuery, type Parameters, pageParameters, parsePage, parseParameters } from './list-query.ts';
 import { bodyParsers, type Patch, parseRecordId, type Stored } from './record.ts';
-import { parsePrefix, parseText } from './text.ts';
+import { parsePrefix, parseStoredText, parseText } from './text.ts';
 
 export interface Post {
   /** int32, from 1; assigned by the store and never reused. */
@@ -35,12 +35,8 @@ const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 /** The fields that posts can be sorted by. */
 export const postFields = {
   id: parseRecordId,
-  title: parseTitle,
+  title: parseStoredText,
 };
-
-function parseTitle(value: unknown): string {
-  return parseText('title', value, titleRule);
-}
 
 export function parsePostQuery(userId: number, parameters: Parameters): PostQuery {
   const given = parseParameters(parameters, ['title', ...pageParameters]);
@@ -49,6 +45,6 @@ export function parsePostQuery(userId: number, parameters: Parameters): PostQuer
 }
 
 export const postBodies = bodyParsers<PostDraft>({
-  title: { parse: parseTitle },
+  title: { parse: (value) => parseText('title', value, titleRule) },
   body: { parse: (value) => parseText('body', value, bodyRule), byDefault: '' },
 });

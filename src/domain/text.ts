@@ -31,6 +31,15 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
   return value;
 }
 
+/**
+ * Parses a text of a stored row. Rows that another program or a host has written may break the rules of the API, so it
+ * accepts all texts that every database accepts.
+ */
+export function parseStoredText(value: unknown): string {
+  if (typeof value === 'string' && value.isWellFormed() && !value.includes('\0')) return value;
+  throw invalid('the text', 'must be well-formed Unicode without U+0000');
+}
+
 /** Parses a prefix to search for. It follows the rule of the text, but may consist of spaces. */
 export function parsePrefix(field: string, value: unknown, rule: TextRule): string {
   if (value === '') throw invalid(field, 'must not be empty');

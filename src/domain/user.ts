@@ -1,7 +1,7 @@
 import { invalid } from './errors.ts';
 import { type ListQuery, type Parameters, pageParameters, parsePage, parseParameters } from './list-query.ts';
 import { bodyParsers, type Patch, parseIds, parseRecordId, type Stored } from './record.ts';
-import { parsePrefix, parseText } from './text.ts';
+import { parsePrefix, parseStoredText, parseText } from './text.ts';
 
 export interface User {
   /** int32, from 1; assigned by the store and never reused. */
@@ -39,13 +39,9 @@ const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 /** The fields that users can be sorted by. An absent role sorts like the empty text. */
 export const userFields = {
   id: parseRecordId,
-  name: parseName,
-  role: (value: unknown) => (value === '' ? '' : parseRole(value)),
+  name: parseStoredText,
+  role: parseStoredText,
 };
-
-function parseName(value: unknown): string {
-  return parseText('name', value, nameRule);
-}
 
 export function parseUserQuery(parameters: Parameters): UserQuery {
   const given = parseParameters(parameters, ['role', 'name', 'id', ...pageParameters]);
@@ -59,7 +55,7 @@ export function parseUserQuery(parameters: Parameters): UserQuery {
 }
 
 export const userBodies = bodyParsers<UserDraft>({
-  name: { parse: parseName },
+  name: { parse: (value) => parseText('name', value, nameRule) },
   role: { parse: parseRole, isOptional: true },
 });
 

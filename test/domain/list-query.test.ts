@@ -57,9 +57,12 @@ describe('parseUserQuery', () => {
     ['cursor={} id [5]', 20, { after: [5] }],
     ['cursor={} -name,-id ["Ada",5]&sort=-name&limit=3', 3, { after: ['Ada', 5] }],
     ['cursor={} role,id ["",5]&sort=role', 20, { after: ['', 5] }],
+    ['cursor={} role,id ["Admin",5]&sort=role', 20, { after: ['Admin', 5] }],
+    ['cursor={} name,id ["a\\tb",5]&sort=name', 20, { after: ['a\tb', 5] }],
+    [`cursor={} name,id ["${'x'.repeat(201)}",5]&sort=name`, 20, { after: ['x'.repeat(201), 5] }],
     ['cursor={"role":"admin"} id [5]&role=admin', 20, { after: [5] }],
   ] as const) {
-    it(`reads ${text}`, () => {
+    it(`reads ${text.slice(0, 60)}`, () => {
       const query = users(text);
       assert.deepEqual({ limit: query.limit, start: query.start }, { limit, start });
     });
@@ -120,12 +123,8 @@ describe('parseUserQuery', () => {
 
   for (const [sort, values] of [
     ['name', '[5,5]'],
-    ['name', '["",5]'],
-    ['name', '[" ",5]'],
     ['name', '["a\\u0000",5]'],
     ['name', '["\\ud800",5]'],
-    ['name', `["${'x'.repeat(201)}",5]`],
-    ['role', '["Admin",5]'],
     ['role', '[null,5]'],
   ] as const) {
     it(`rejects a cursor sorted by ${sort} with the values ${values.slice(0, 30)}`, () => {
