@@ -16,6 +16,7 @@ import {
 } from '../domain/record.ts';
 import type { Store, StoreSummary } from '../domain/repository.ts';
 import { recordValues, tables } from '../storage/tables.ts';
+import { describeError } from './command-line.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -44,6 +45,16 @@ function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
   // The keys of the table and the fields of a draft together are all fields of a record.
   return { ...row, ...bodiesOf[kind].parseDraft(draft) } as Row;
+}
+
+/** Why `import` will reject a record, such as one that another program wrote; `undefined` if it will accept it. */
+export function problemOf(kind: RecordKind, row: Row): string | undefined {
+  try {
+    parseRow(kind, { ...row });
+    return undefined;
+  } catch (error) {
+    return `${nameOf(kind)} ${row.id}: ${describeError(error)}`;
+  }
 }
 
 /** The field of the end record that contains the last assigned id, such as `lastUserId`. */

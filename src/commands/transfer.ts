@@ -10,7 +10,7 @@ import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
 import { type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress } from './progress.ts';
-import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
+import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
@@ -154,14 +154,21 @@ ${databaseHelp}`,
     // A bar on the same terminal would mix with the records.
     const sink = path === '-' && stdout.isTTY ? { write: () => undefined } : stderr;
     const progress = createProgress(sink, 'export', countOf(summary));
+    let problem: string | undefined;
     const { records, sha256 } = await readAll(
       readStore(store, lastIds),
       progress,
-      ({ lines }) => print(lines),
+      ({ rows, lines }) => {
+        const printed = print(lines);
+        for (const kind of recordKinds) for (const row of rows[kind]) problem ??= problemOf(kind, row);
+        return printed;
+      },
       (content) => print([endLine({ ...content, lastIds })]),
     );
     await file?.sync().catch(failedAt(path));
     isComplete = true;
+    if (problem !== undefined)
+      warnOn(stderr).onWarning(`import will reject this export; the first reason is ${problem}`);
     if (file) stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };

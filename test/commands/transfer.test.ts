@@ -276,6 +276,28 @@ describe('export and import', () => {
     assert.equal(stderr, 'users-service: post 4 is above the last id that the store has assigned\n');
   });
 
+  it('warn after an export that an import will reject, with the first reason', async (t) => {
+    const folder = await temporaryFolder(t);
+    const url = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(url);
+    const good = await runCommand(['export', '--database', url]);
+    assert.doesNotMatch(good.stderr, /reject/);
+    const db = new DatabaseSync(join(folder, 'a.db'));
+    db.exec("UPDATE users SET role = 'Admin' WHERE id = 3; UPDATE posts SET title = char(9) WHERE id = 2");
+    db.close();
+    const exported = await runCommand(['export', '--database', url]);
+    assert.equal(exported.code, 0);
+    const warning =
+      /^users-service: import will reject this export; the first reason is user 3: (role .*)$/gm;
+    const [[, reason] = [], ...others] = exported.stderr.matchAll(warning);
+    assert.deepEqual(others, []);
+    const input = exported.stdout;
+    const imported = await runCommand(['import', '--database', await newStore(t)], { input });
+    assert.deepEqual([imported.code, imported.stderr], [1, `users-service: line 3: ${reason}\n`]);
+    const copied = await runCommand(['copy', '--from', url, '--to', await newStore(t)]);
+    assert.equal(copied.code, 0, copied.stderr);
+  });
+
   it('print that a store is migrated, which may take minutes', async (t) => {
     const folder = await temporaryFolder(t);
     const sql = await readFile(new URL('../storage/sqlite/version-1.sql', import.meta.url), 'utf8');
