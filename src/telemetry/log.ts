@@ -69,8 +69,13 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     }
     let line = `${toText(event, time, count, maxFieldLength)}\n`;
     let bytes = Buffer.byteLength(line);
+    // JSON does not escape the control characters from U+0080. Most lines are ASCII, with one byte a character.
+    if (bytes > line.length) {
+      line = escapeControls(line);
+      bytes = Buffer.byteLength(line);
+    }
     if (bytes > maxTextBytes) {
-      line = `${toText(event, time, count, shortFieldLength)}\n`;
+      line = `${escapeControls(toText(event, time, count, shortFieldLength))}\n`;
       bytes = Buffer.byteLength(line);
     }
     const lines = event.type === 'dropped' ? event.count : 1;
@@ -193,11 +198,12 @@ function jsonText(event: Line, time: string, count: number, maxLength: number): 
 // Paths of gRPC may contain any character. Some terminals obey control characters, also those above 0x7f.
 const controls = /(?!\n)\p{Cc}/gu;
 
+function escapeControls(text: string): string {
+  return text.replace(controls, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 function prettyText(event: Line, time: string, count: number, maxLength: number): string {
-  const text = sentence(event, maxLength).replace(
-    controls,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  const text = escapeControls(sentence(event, maxLength));
   return `${time.slice(11, 23)} ${text}${count > 1 ? ` (${count} times)` : ''}`;
 }
 

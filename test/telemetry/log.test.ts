@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
+import { inspect } from 'node:util';
 import type { FailureEvent, RefusedEvent, RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { createLog, type LineSink, type LogFormat } from '../../src/telemetry/log.ts';
 import { fetch } from '../support/fetch.ts';
@@ -119,6 +120,22 @@ describe('a log line', () => {
     log.flush();
     assert.match(log.lines().join('\n'), / \/Users\/\\u009b31m\\u001b\[2J /);
   });
+
+  for (const text of ['\u009b31m', 'a\u0085b', '\u007f\u0080\u009f', '\u001b[2J', 'é']) {
+    it(`in JSON has no control character of ${inspect(text)}, which a client sent`, (t) => {
+      const log = start(t);
+      log.observe({ ...request, path: `/${text}` });
+      log.observe({ ...request, traceparent: text });
+      log.observe({ type: 'failure', where: 'store', cause: text });
+      log.flush();
+      assert.doesNotMatch(log.lines().join(''), /\p{Cc}/u);
+      const [first, second, third] = log.events();
+      assert.deepEqual(
+        [first?.['path'], second?.['traceparent'], third?.['cause']],
+        [`/${text}`, text, text],
+      );
+    });
+  }
 
   for (const [event, json, pretty] of rows) {
     it(`a log line for a ${event.type} event is one JSON object`, (t) => {
