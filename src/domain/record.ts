@@ -162,5 +162,6 @@ export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, 
 
 /** Quotes text of a client for an error message: escaped, and not longer than a line. */
 export function quote(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+  // Without the first half of a character that the cut would split.
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60).replace(/[\ud800-\udbff]$/, '')}…` : text);
 }

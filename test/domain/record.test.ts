@@ -32,6 +32,8 @@ describe('quote', () => {
     ['\ud800', '"\\ud800"'],
     ['x'.repeat(60), `"${'x'.repeat(60)}"`],
     ['x'.repeat(61), `"${'x'.repeat(60)}…"`],
+    [`${'x'.repeat(58)}😀x`, `"${'x'.repeat(58)}😀…"`],
+    [`${'x'.repeat(59)}😀`, `"${'x'.repeat(59)}…"`],
   ] as const) {
     it(`of ${show(text)} is ${show(quoted)}`, () => assert.equal(quote(text), quoted));
   }
