@@ -25,6 +25,9 @@ export function ends(name: string, send: string, want: WireCase['want'], isHead 
   return { name, send, want, closes: true, isHead };
 }
 
+// As long as the service waits for the rest of a request that it has rejected.
+const lingerMs = 1_000;
+
 const another = head('GET /health', 'x-request-id: another');
 
 /**
@@ -34,22 +37,39 @@ const another = head('GET /health', 'x-request-id: another');
 export function testWire(title: string, groups: Readonly<Record<string, readonly WireCase[]>>): void {
   test(title, { concurrency: true }, async (t) => {
     const { port, events } = await startService(t, { apiKeys: ['secret'], expectFailures: true });
+    // On a slow machine, the service would otherwise wait for less time than a client needs to read its response.
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    let reading = 0;
+    const onRead = () => {
+      reading -= 1;
+      if (reading === 0) t.mock.timers.tick(lingerMs);
+    };
+    const run = async (t: TestContext, one: WireCase): Promise<void> => {
+      reading += 1;
+      await check(t, port, one, onRead);
+    };
     const cases = Object.entries(groups).flatMap(([group, cases]) => cases.map((one) => ({ group, ...one })));
-    await Promise.all(cases.map((one) => t.test(`${one.group}: ${one.name}`, (t) => check(t, port, one))));
+    await Promise.all(cases.map((one) => t.test(`${one.group}: ${one.name}`, (t) => run(t, one))));
+    t.mock.timers.reset();
     const failures = events.filter((event) => event.type === 'failure');
     assert.deepEqual(failures, [], 'invalid input must not be reported as a failure');
   });
 }
 
-async function check(t: TestContext, port: number, one: WireCase): Promise<void> {
+/** Calls `onRead` when the client has read all responses, or has failed. */
+async function check(t: TestContext, port: number, one: WireCase, onRead: () => void): Promise<void> {
   const wire = await Wire.open(t, port);
   if (one.isHead === true) wire.expectHead();
   wire.write(one.send);
   const wanted = typeof one.want === 'number' ? [one.want] : one.want;
-  for (const status of wanted) {
-    const response = await wire.next();
-    assert.equal(response.status, status);
-    checkForm(response, one.isHead === true);
+  try {
+    for (const status of wanted) {
+      const response = await wire.next();
+      assert.equal(response.status, status);
+      checkForm(response, one.isHead === true);
+    }
+  } finally {
+    onRead();
   }
   if (one.closes) {
     assert.deepEqual(await wire.end(), [], 'there must be no further response');
