@@ -19,7 +19,7 @@ export interface RawOptions {
   readonly head?: boolean;
   /** The number of responses to wait for. Default: wait for the end of the connection. */
   readonly until?: number;
-  /** The longest time to wait, in ms. */
+  /** The longest time to wait, in ms. Default: much longer than any response takes. */
   readonly timeoutMs?: number;
 }
 
@@ -46,7 +46,7 @@ export async function collect(socket: Socket, options: RawOptions = {}): Promise
   });
   socket.on('close', () => resolve(true));
   socket.on('error', () => resolve(true));
-  const timer = setTimeout(() => resolve(false), options.timeoutMs ?? 3_000);
+  const timer = setTimeout(() => resolve(false), options.timeoutMs ?? 30_000);
   const closed = await promise;
   clearTimeout(timer);
   socket.destroy();
