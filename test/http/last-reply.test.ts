@@ -58,7 +58,7 @@ test('all requests that were pipelined before the service drains get a response'
   const { port, service } = await startService(t, { repository });
   const answered = exchange(port, post + post + post, { until: 3 });
   await called.promise;
-  const closing = service.close({ timeoutMs: 2_000 });
+  const closing = service.close({ timeoutMs: 60_000 });
   gate.resolve();
   const { responses } = await answered;
   assert.deepEqual(
