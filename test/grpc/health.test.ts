@@ -13,6 +13,7 @@ import {
 import { service as healthService } from 'grpc-health-check';
 import { addHealth } from '../../src/grpc/standard-services.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
+import { holdPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
 import { stubStore } from '../support/stub-store.ts';
 
@@ -69,7 +70,8 @@ async function next(stream: ClientReadableStream<HealthStatus>): Promise<string>
 
 for (const service of ['', 'Users']) {
   test(`Check and Watch of ${JSON.stringify(service)} return SERVING, and NOT_SERVING while the service drains`, async (t) => {
-    const running = await startService(t, { grpcPort: 0, drainDelayMs: 300 });
+    const running = await startService(t, { grpcPort: 0, drainDelayMs: 60_000 });
+    const endDelay = holdPauses(t);
     const client = healthClient(t, running.grpc);
     assert.deepEqual(await call(client, 'Check', { service }), { status: 'SERVING' });
     const stream = watch(client, service);
@@ -77,12 +79,15 @@ for (const service of ['', 'Users']) {
 
     const ended = once(stream, 'status');
     const nextStatus = next(stream);
-    const closing = running.service.close({ timeoutMs: 2_000 });
+    const closing = running.service.close({ timeoutMs: 30_000 });
     assert.equal(await nextStatus, 'NOT_SERVING');
     assert.deepEqual(await call(client, 'Check', { service }), { status: 'NOT_SERVING' });
+    const endedAt = performance.now();
+    endDelay();
     const [{ code }] = await ended;
     assert.equal(code, status.OK, 'a watch ends with OK and does not delay close');
     await closing;
+    assert.ok(performance.now() - endedAt < 20_000);
   });
 }
 

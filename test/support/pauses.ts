@@ -5,11 +5,22 @@ import timers from 'node:timers/promises';
 /** Makes every pause of `node:timers/promises` end at once, and returns their lengths in ms. */
 export function recordPauses(t: TestContext): readonly number[] {
   const pauses: number[] = [];
-  const { mock } = t.mock.method(timers, 'setTimeout', async (ms = 1) => void pauses.push(ms));
+  replacePauses(t, async (ms = 1) => void pauses.push(ms));
+  return pauses;
+}
+
+/** Makes every pause of `node:timers/promises` last until the returned function is called. */
+export function holdPauses(t: TestContext): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  replacePauses(t, () => promise);
+  return resolve;
+}
+
+function replacePauses(t: TestContext, pause: (ms?: number) => Promise<void>): void {
+  const { mock } = t.mock.method(timers, 'setTimeout', pause);
   syncBuiltinESMExports();
   t.after(() => {
     mock.restore();
     syncBuiltinESMExports();
   });
-  return pauses;
 }
