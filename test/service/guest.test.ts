@@ -12,6 +12,7 @@ import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { until } from '../kit/until.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -33,8 +34,9 @@ function collectGarbage(): void {
   runInNewContext('gc')();
 }
 
-/** Closed handles are removed at the end of a turn of the event loop. */
+/** Closed handles are removed at the end of a turn of the event loop, after the other side has closed its end too. */
 async function settle(): Promise<void> {
+  await until(() => !traces().resources.some((name) => name.startsWith('TCP')), 'all connections are closed');
   for (let turns = 0; turns < 3; turns += 1) await turn();
 }
 
