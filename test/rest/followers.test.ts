@@ -8,6 +8,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { until } from '../kit/until.ts';
 import { errorOf, open, type RequestOptions, send } from '../support/client.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
@@ -179,7 +180,7 @@ describe('GET /changes as a stream', () => {
     await follower.block();
     broken = true;
     await store.users.create({ name: 'Ada' });
-    await t.waitFor(() => assert.equal(failures().length, 1));
+    await until(() => failures().length > 0, 'a read has failed');
     broken = false;
     assert.equal(await follower.event(), '1 user.created users/1');
   });
@@ -457,10 +458,12 @@ describe('GET /changes as a stream', () => {
 
   it('can be followed with curl -N', async (t) => {
     if (!hasTool('curl')) return t.skip('curl is not installed');
-    const { http } = await startService(t);
+    const { http, service } = await startService(t);
     await send(http, 'POST /users', { json: { name: 'Ada' } });
-    const args = ['-sN', '-m', '1', '-H', 'accept: text/event-stream', `${http}/changes`];
-    const { stdout } = await runTool('curl', args);
+    const running = runTool('curl', ['-sN', '-H', 'accept: text/event-stream', `${http}/changes`]);
+    await until(() => service.metrics().includes('changes_sent_total 1\n'), 'the change is sent', 30_000);
+    await service.close();
+    const { stdout } = await running;
     assert.match(stdout, /^retry: \d+\nid: 0\n\nid: 1\ndata: \{.*"data":\{"id":1,"name":"Ada"\}\}\n\n$/);
   });
 });
