@@ -476,7 +476,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
     await page.goto(`${http}/`);
     await page.getByText('Reconnecting…').waitFor();
-    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
+    // The clock must not have reached this time when the call arrives.
+    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 10_000'));
     await advance(page, 20_000, 1_000);
     // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
     assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
@@ -494,7 +495,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       if (new URL(request.url()).pathname === '/changes') requests += 1;
     });
     await page.route('**/changes', () => undefined, { times: 1 });
-    await page.clock.pauseAt(Date.now() + 1000);
+    // The clock must not have reached this time when the call arrives.
+    await page.clock.pauseAt(Date.now() + 10_000);
     const sent = page.waitForRequest('**/changes');
     await page.goto(`${http}/`);
     await sent;

@@ -22,7 +22,8 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, people);
     const page = await open(t, `${http}/${fragment}`, { clock: true });
     await page.locator('#user-rows tr').first().waitFor();
-    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
+    // The clock must not have reached this time when the call arrives.
+    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 10_000'));
     return { http, page, box: page.getByRole('search').getByRole('searchbox', { name: 'Name' }) };
   }
 
