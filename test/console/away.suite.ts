@@ -5,21 +5,10 @@ import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, announced, changeUser, firstNameIs, namesIn, readUser, recordRequests } from './people.ts';
-import { startService } from './service.ts';
+import { startRestartable, startService } from './service.ts';
 
 /** A service that can stop and restart at the same address with the same data. */
-async function startRestartable(t: TestContext) {
-  const repository = createMemoryStore();
-  const first = await startService(t, { repository });
-  return {
-    http: first.http,
-    stop: () => {
-      expectAway(t, first.http);
-      return first.service.close({ timeoutMs: 500 });
-    },
-    startAgain: () => startService(t, { repository, port: first.port }),
-  };
-}
+const startWithData = (t: TestContext) => startRestartable(t, { repository: createMemoryStore() });
 
 const outageText = 'The service is not responding';
 
@@ -27,7 +16,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   const open = useBrowser();
 
   test('a banner is shown until the server responds again, and then the list is reloaded', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
+    const { http, stop, startAgain } = await startWithData(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await firstNameIs(page, 'Ada');
@@ -49,7 +38,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   });
 
   test('a user that was submitted during an outage is created once after it', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
+    const { http, stop, startAgain } = await startWithData(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'New user' }).click();
     const dialog = page.getByRole('dialog', { name: 'New user' });
@@ -64,7 +53,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   });
 
   test('unsaved changes of a user and a post survive an outage and a reload after it', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
+    const { http, stop, startAgain } = await startWithData(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     const form = page.getByRole('form', { name: 'Edit user' });
@@ -96,7 +85,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   });
 
   test('a deletion that was cancelled during an outage does not happen after it', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
+    const { http, stop, startAgain } = await startWithData(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     const dialog = page.getByRole('dialog', { name: 'Delete this user?' });

@@ -16,7 +16,7 @@ import {
   openUser,
   recordRequests,
 } from './people.ts';
-import { startService } from './service.ts';
+import { startRestartable, startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
@@ -365,16 +365,15 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
   test('appear again after an outage, including those made during it', async (t) => {
     const repository = createMemoryStore();
-    const first = await startService(t, { repository });
-    await addUsers(first.http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    const page = await open(t, `${first.http}/`);
+    const { http, stop, startAgain } = await startRestartable(t, { repository });
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/`);
     await firstNameIs(page, 'Ada');
     await isLive(page);
-    expectAway(t, first.http);
-    await first.service.close();
+    await stop();
     await page.getByText('Reconnecting…').waitFor();
     await repository.users.update(2, { name: 'Bea' });
-    await startService(t, { repository, port: first.port });
+    await startAgain();
     await row(page, 'Bea').getByText('Changed').waitFor();
     await isLive(page);
   });
@@ -432,10 +431,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
   });
 
   test('appear after a restart with other data, whose versions are lower than those saved by the page', async (t) => {
-    const first = await startService(t);
-    await addUsers(first.http, [{ name: 'Ada' }]);
-    await send(first.http, 'POST /users/1/posts', { json: { title: 'One' } });
-    const page = await open(t, `${first.http}/#/users/1`);
+    const { http, stop, startAgain } = await startRestartable(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`);
     await isLive(page);
     for (const name of ['Ada L', 'Ada Lo']) {
       await page.locator('#edit-name').fill(name);
@@ -448,13 +447,12 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.keyboard.press('Enter');
       await announced(page, `Saved ${title}`);
     }
-    expectAway(t, first.http);
-    await first.service.close();
+    await stop();
     await page.getByText('Reconnecting…').waitFor();
     const repository = createMemoryStore();
     await repository.users.create({ name: 'Bob' });
     await repository.posts(1).create({ title: 'Other', body: '' });
-    const { http } = await startService(t, { repository, port: first.port });
+    await startAgain({ repository });
     await page.locator('.post h4', { hasText: 'Other' }).waitFor();
     await row(page, 'Bob').waitFor();
     await isLive(page);
@@ -595,8 +593,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
   test('reach an EventSource of a page, which resumes after the last received change', async (t) => {
     const repository = createMemoryStore();
-    const first = await startService(t, { repository });
-    const page = await open(t, `${first.http}/api.html`);
+    const { http, stop, startAgain } = await startRestartable(t, { repository });
+    const page = await open(t, `${http}/api.html`);
     await page.evaluate(`
       globalThis.received = [];
       const source = new EventSource('/changes?type=user.created');
@@ -606,11 +604,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const received = (count: number) =>
       t.waitFor(async () => assert.equal(await page.evaluate('received.length'), count), { timeout: 20_000 });
     await received(1);
-    expectAway(t, first.http);
-    await first.service.close();
+    await stop();
     await repository.posts(1).create({ title: 'Notes', body: '' });
     await repository.users.create({ name: 'Bob' });
-    await startService(t, { repository, port: first.port });
+    await startAgain();
     await received(2);
     assert.deepEqual(await page.evaluate('received'), ['1 user.created', '3 user.created']);
   });

@@ -1,7 +1,9 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { globalAgent, type ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
+import { openForwarder } from '../kit/forwarder.ts';
 import * as support from '../support/service.ts';
+import { expectAway } from './pages.ts';
 
 // The console has 49 files. Loading them takes more processor time than a short test, so a page keeps them for
 // its next test. The service lets browsers keep no file without a check, which the tests of static files cover.
@@ -30,6 +32,24 @@ export async function startService(
     ports.add(running.port);
   });
   return running;
+}
+
+/** A service at an address that another program cannot take while the service is stopped. */
+export async function startRestartable(t: TestContext, options: support.StartOptions = {}) {
+  const first = await startService(t, options);
+  const forwarder = await openForwarder(first.port);
+  t.after(() => forwarder.close());
+  const http = `http://127.0.0.1:${forwarder.port}`;
+  return {
+    http,
+    stop: () => {
+      expectAway(t, http);
+      return first.service.close({ timeoutMs: 500 });
+    },
+    startAgain: async (again = options) => {
+      forwarder.moveTo((await startService(t, again)).port);
+    },
+  };
 }
 
 async function startOnUsedPort(
