@@ -8,7 +8,6 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { buildImage } from '../kit/container.ts';
-import { freePorts } from '../kit/free-ports.ts';
 import { until } from '../kit/until.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -52,9 +51,8 @@ test('the steps of the container file build a small image that runs without root
 
   const [uid, gid] = image.user.split(':').map(Number);
   assert.ok(uid !== undefined && uid > 0 && gid !== undefined && gid > 0);
-  const [port, grpcPort] = await freePorts(2);
   const data = image.env['DATABASE_URL']?.replace('sqlite:', `sqlite:${image.folder}`) ?? '';
-  const options: SpawnOptions = {
+  const optionsWith = (port: string): SpawnOptions => ({
     cwd: join(image.folder, image.workdir),
     ...(isRoot && { uid, gid }),
     env: {
@@ -62,28 +60,32 @@ test('the steps of the container file build a small image that runs without root
       PATH: path,
       DATABASE_URL: data,
       HOST: '127.0.0.1',
-      PORT: String(port),
-      GRPC_PORT: String(grpcPort),
+      PORT: port,
+      GRPC_PORT: '0',
     },
-  };
-  const check = async () => {
-    const [command = '', ...args] = image.healthCheck;
-    const [code] = await once(spawn(command, args, options), 'exit');
-    return code;
-  };
+  });
   const [command = '', ...args] = image.entrypoint;
-  const service = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
+  const service = spawn(command, args, { ...optionsWith('0'), stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(service, 'exit');
   t.after(async () => {
     service.kill('SIGKILL');
     await exited;
   });
   assert.ok(service.stdout);
-  const events: string[] = [];
-  createInterface({ input: service.stdout }).on('line', (line) => events.push(JSON.parse(line).event));
-  await until(() => events.length === 2, 'the service has printed two lines');
-  assert.deepEqual(events, ['created', 'listening']);
-  const page = await fetch(`http://127.0.0.1:${port}/`);
+  const lines: Record<string, string>[] = [];
+  createInterface({ input: service.stdout }).on('line', (line) => lines.push(JSON.parse(line)));
+  await until(() => lines.length === 2, 'the service has printed two lines', 60_000);
+  assert.deepEqual(
+    lines.map(({ event }) => event),
+    ['created', 'listening'],
+  );
+  const { http = '' } = lines[1] ?? {};
+  const check = async () => {
+    const [command = '', ...args] = image.healthCheck;
+    const [code] = await once(spawn(command, args, optionsWith(new URL(http).port)), 'exit');
+    return code;
+  };
+  const page = await fetch(`${http}/`);
   assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
   assert.equal(await check(), 0, 'healthy');
 
@@ -91,7 +93,7 @@ test('the steps of the container file build a small image that runs without root
   assert.equal(database.mode & 0o777, 0o600);
   if (isRoot) assert.deepEqual([database.uid, database.gid], [uid, gid]);
   await rm(join(image.folder, 'data', 'users.db'));
-  assert.equal((await fetch(`http://127.0.0.1:${port}/health/ready`)).status, 503);
+  assert.equal((await fetch(`${http}/health/ready`)).status, 503);
   assert.equal(await check(), 0, 'healthy without its store too');
   service.kill('SIGTERM');
   assert.deepEqual(await exited, [0, null]);
