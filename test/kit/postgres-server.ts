@@ -144,6 +144,8 @@ export class PostgresServer {
     const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
     const isConnected = async () => (await this.query(synchronous)).length === 1;
     await until(isConnected, 'the standby is synchronous', limitMs);
+    // Commits wait for the standbys that the checkpointer knows, which reads the setting before each checkpoint.
+    await this.query('CHECKPOINT');
   }
 
   /** Promotes a standby, and resolves when it accepts writes. */

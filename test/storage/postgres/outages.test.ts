@@ -234,6 +234,8 @@ describe('a commit that waits for a standby', () => {
           )
         )[0];
       await until(async () => (await row())?.names === standbys, 'the setting is active');
+      // Commits wait for the standbys that the checkpointer knows, which reads the setting before each checkpoint.
+      await server.query('CHECKPOINT');
     };
     t.after(() => wait(''));
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
