@@ -23,7 +23,7 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 
 describe('a pool whose connections are all in use', () => {
   it('limits the number of waiting calls and their time, rejects the others, and stays ready', async (t) => {
-    const { store, url } = await open(t, { poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
+    const { store, url } = await open(t, { ...patient, poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
     const session = await openSession(t, url);
     await store.users.create({ name: 'Ada' });
     await session.lock('posts');
@@ -102,7 +102,7 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
 
 describe('a PostgreSQL call whose signal is aborted', () => {
   it('ends at once while it waits or runs, and releases its connection', async (t) => {
-    const { store, url } = await open(t, { poolSize: 3 });
+    const { store, url } = await open(t, { ...patient, poolSize: 3 });
     const session = await openSession(t, url);
     await store.users.create({ name: 'Ada' });
     await session.lock('users');
@@ -120,7 +120,7 @@ describe('a PostgreSQL call whose signal is aborted', () => {
     for (let round = 0; round < 10; round += 1) {
       await Promise.all(Array.from({ length: 3 }, () => store.users.get(1)));
     }
-    assert.ok((await session.backends()).length <= 4);
+    await until(async () => (await session.backends()).length <= 4, 'the other sessions end');
   });
 
   it('gives up its place in the queue', async (t) => {
