@@ -362,6 +362,8 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const url = await postgres.createDatabase();
     const before = await openAt(t, url, { changesKept: 1_000 });
     for (let i = 0; i < 20; i += 1) await before.store.users.create({ name: `${i}` });
+    // While it is removing changes, no other process does.
+    await before.store.close();
     const { store, feed } = await openAt(t, url, { changesKept: 5 });
     await store.users.create({ name: 'the only one' });
     const isTrimmed = () => assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
