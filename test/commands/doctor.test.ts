@@ -121,9 +121,7 @@ describe('users-service doctor', () => {
   });
 
   it('never prints a password', async () => {
-    const [closed] = await freePorts(1);
-    const database = `postgres://u:hunter2@127.0.0.1:${closed}/x`;
-    const { code, problems } = await doctor([...free, '--database', database]);
+    const { code, problems } = await doctor([...free, '--database', 'postgres://u:hunter2@127.0.0.1:1/x']);
     assert.deepEqual([code, problems.length], [1, 1]);
     assert.match(problems.join(), /^fail {2}127\.0\.0\.1:\d+ cannot be used: connect ECONNREFUSED/);
     assert.doesNotMatch(problems.join(), /hunter2/);

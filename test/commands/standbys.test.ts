@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, it } from 'node:test';
-import { freePorts } from '../kit/free-ports.ts';
 import { startPostgres } from '../kit/postgres.ts';
 import { printed, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
@@ -11,9 +10,9 @@ describe('the standbys of --read-database', async () => {
   const postgres = await startPostgres({ fsync: 'on', full_page_writes: 'on' });
   after(() => postgres.close());
   const standby = await postgres.createStandby();
-  const [closed] = await freePorts(1);
+  const closed = 1;
   const primary = postgres.server.url();
-  const urlOf = (...ports: unknown[]) =>
+  const urlOf = (...ports: readonly number[]) =>
     primary.replace(/127\.0\.0\.1.*(?=\/)/, ports.map((port) => `127.0.0.1:${port}`).join());
   const unreachable = `--read-database: 127.0.0.1:${closed} cannot be used: connect ECONNREFUSED 127.0.0.1:${closed}`;
 
