@@ -165,7 +165,7 @@ defaults
   timeout client 30s
   timeout server 30s
   # Without this, the timeout of a check is the pause between two checks.
-  timeout check 2s
+  timeout check 3s
   option redispatch
   option httpchk GET /health/ready
   # A single failed check on a busy machine does not remove a copy. A drain is detected long before it ends.

@@ -70,7 +70,7 @@ export function requireKey({ access: kind, handle }: RouteDefinition, access: Ac
 
 const noStore = { 'cache-control': 'no-store' };
 // Probes give up after a few seconds, and a 503 contains a reason.
-const readyTimeoutMs = 2_000;
+export const readyTimeoutMs = 2_000;
 
 /** Liveness: the process responds. It does not use the store, because a restart of the store must not restart us. */
 const health: Handler = () => json(200, { ok: true }, noStore);

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parseConfig, variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
+import { readyTimeoutMs } from '../../src/rest/routes.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -51,6 +52,12 @@ test('systemd and Kubernetes wait longer than the drain of the service may take'
   const seconds = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]) * 1_000;
   assert.ok(seconds(unit, /^TimeoutStopSec=(\d+)$/m) > drainMs(environments['the systemd unit']));
   assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
+});
+
+test('Kubernetes and HAProxy wait long enough to learn why a copy is not ready', () => {
+  const [, kubernetes] = /readinessProbe:\n(?: {12}.*\n)*? {12}timeoutSeconds: (\d+)/.exec(manifests) ?? [];
+  const [, haproxy] = /timeout check (\d+)s\n/.exec(read('README.md')) ?? [];
+  for (const seconds of [kubernetes, haproxy]) assert.ok(Number(seconds) * 1_000 > readyTimeoutMs);
 });
 
 test('the command that runs doctor has the limit on open files of the systemd unit', () => {

@@ -17,7 +17,12 @@ type Shape = 'any' | readonly [Shape] | { readonly [key: string]: Shape };
 
 const metadata: Shape = { name: 'any', labels: 'any' };
 const selector: Shape = { matchLabels: 'any' };
-const probe: Shape = { httpGet: { path: 'any', port: 'any' }, periodSeconds: 'any', failureThreshold: 'any' };
+const probe: Shape = {
+  httpGet: { path: 'any', port: 'any' },
+  periodSeconds: 'any',
+  timeoutSeconds: 'any',
+  failureThreshold: 'any',
+};
 const env: Shape = {
   name: 'any',
   value: 'any',
