@@ -33,7 +33,10 @@ export interface HttpTimeouts {
   readonly requestTimeoutMs: number;
   /** For the next request on an idle connection. */
   readonly keepAliveTimeoutMs: number;
-  /** Interval between checks for late requests: the other timeouts may be late by this. Default: 5,000. */
+  /**
+   * Interval between checks for late requests: the other timeouts may be late by this. Default: the shorter timeout of a
+   * request, but at least 100 and at most 5,000.
+   */
   readonly checkingIntervalMs?: number;
 }
 
@@ -57,12 +60,14 @@ export class HttpServer {
   readonly #connections: Connections;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
-    const { requestTimeoutMs, keepAliveTimeoutMs, checkingIntervalMs = 5_000 } = timeouts;
+    const { requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
     // Node rejects a timeout of the head that is longer than the timeout of the whole request.
     const headersTimeoutMs = Math.min(
       timeouts.headersTimeoutMs,
       requestTimeoutMs || Number.POSITIVE_INFINITY,
     );
+    const limits = [headersTimeoutMs, requestTimeoutMs].filter((ms) => ms > 0);
+    const { checkingIntervalMs = Math.max(100, Math.min(5_000, ...limits)) } = timeouts;
     const settings = {
       requestTimeout: requestTimeoutMs,
       headersTimeout: headersTimeoutMs,

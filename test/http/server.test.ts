@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
+import { http } from '../../src/http/node-http.ts';
 import { json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { head, post, Wire } from '../kit/wire.ts';
@@ -265,6 +266,24 @@ test('requests that do not arrive in time are rejected, and their connections cl
   };
   await Promise.all(late.map((row) => t.test(row[0], (t) => givenUp(t, row))));
 });
+
+const intervals: readonly [headersTimeoutMs: number, requestTimeoutMs: number, intervalMs: number][] = [
+  [10_000, 30_000, 5_000],
+  [500, 30_000, 500],
+  [10_000, 700, 700],
+  [0, 2_000, 2_000],
+  [20, 30_000, 100],
+  [0, 0, 5_000],
+];
+
+for (const [headersTimeoutMs, requestTimeoutMs, intervalMs] of intervals) {
+  test(`late requests are looked for every ${intervalMs} ms with the timeouts ${headersTimeoutMs} and ${requestTimeoutMs}`, async (t) => {
+    const { mock } = t.mock.method(http, 'createServer');
+    await startKit(t, {}, { timeouts: { headersTimeoutMs, requestTimeoutMs } });
+    const [settings] = mock.calls[0]?.arguments ?? [];
+    assert.partialDeepStrictEqual(settings, { connectionsCheckingInterval: intervalMs });
+  });
+}
 
 const body = '1\r\n1\r\n0\r\n\r\n';
 const completed: readonly [what: string, start: string, rest: string][] = [
