@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { connect } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import type { Handler } from '../../src/http/listener.ts';
 import { http } from '../../src/http/node-http.ts';
 import { json } from '../../src/http/reply.ts';
@@ -226,7 +229,6 @@ const late: readonly [
   responses: readonly number[],
   timeouts: NonNullable<HttpKitOptions['timeouts']>,
 ][] = [
-  ['a client that sends nothing', '', [408], quick],
   ['an incomplete head', 'GET /hello HTTP/1.1\r\nHost: x\r\n', [408], quick],
   ['an incomplete second head', `${head('GET /hello')}GET /`, [200, 408], patient],
   [
@@ -344,6 +346,21 @@ test('a client that sends many requests after 408 fills no memory', async (t) =>
   // About as many as one read of the connection contains.
   assert.ok(parsed < 5_000, `${parsed} requests`);
 });
+
+for (const secure of [false, true]) {
+  const over = secure ? ' over TLS' : '';
+  test(`a connection that sends nothing is closed at the timeout without a response or an event${over}`, async (t) => {
+    const tls = secure ? createCertificate() : undefined;
+    const { port, events } = await startKit(t, {}, { timeouts: quick, ...(tls && { tls }) });
+    const socket = secure
+      ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+      : connect(port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    const received = await buffer(socket);
+    assert.equal(String(received), '');
+    assert.deepEqual(events, []);
+  });
+}
 
 test('a TLS handshake that does not end in time is closed', async (t) => {
   const options = { tls: createCertificate('server'), timeouts: { headersTimeoutMs: 100 } };
