@@ -76,7 +76,7 @@ const descriptionPath = '/openapi.json';
 const preflightHeaders: Headers = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
-    'Content-Type, Cache-Control, If-Match, If-None-Match, If-Range, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent',
+    'Content-Type, Cache-Control, If-Match, If-None-Match, If-Range, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent, Tracestate, Baggage',
   // The maximum time that Chromium caches a preflight, in seconds.
   'access-control-max-age': '7200',
 };

@@ -117,6 +117,8 @@ test('a preflight request allows every method and header of the API', async (t) 
       'x-api-key',
       'x-request-id',
       'traceparent',
+      'tracestate',
+      'baggage',
     ]) {
       assert.ok(allowed.includes(name), name);
     }
