@@ -167,7 +167,7 @@ export class HttpListener {
 
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
-    const { router, limits, checkHost, optionsHeaders } = this.#shared;
+    const { router, limits, checkHost, corsHeaders, optionsHeaders } = this.#shared;
     try {
       checkFraming(request.raw, limits.maxHeaders);
       checkHost?.(request.raw);
@@ -175,7 +175,10 @@ export class HttpListener {
       const { path } = request.target;
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
-        const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
+        // After a preflight that fails, a page cannot read the 404 of its request.
+        const isPreflight = corsHeaders && request.header('access-control-request-method') !== undefined;
+        const isForAll = path === '*' || (isPreflight && !router.knows(path));
+        const allow = isForAll ? [...router.methods].sort().join(', ') : router.allow(path);
         return immediate(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request, allow) } }));
       }
       const { value: route, params } = router.match(method, path);

@@ -225,6 +225,17 @@ it('keeps the Vary that middleware of the host has set', async (t) => {
   }
 });
 
+it('passes a preflight request for a path of the host on, also with the option cors', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), cors: ['*'] });
+  const server = createServer((request, response) => {
+    listener(request, response, () => response.writeHead(418).end());
+  });
+  const url = await listenOn(t, server);
+  const headers = { origin: 'https://a.example', 'access-control-request-method': 'PUT' };
+  const statusOf = async (path: string) => (await fetch(url + path, { method: 'OPTIONS', headers })).status;
+  assert.deepEqual([await statusOf('/theirs'), await statusOf('/users')], [418, 204]);
+});
+
 for (const count of [1, 2]) {
   it(`does not execute a request after response ${count} of a connection, which middleware of the host closes`, async (t) => {
     const repository = createMemoryStore();

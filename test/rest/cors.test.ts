@@ -133,6 +133,21 @@ test('a preflight request allows every method and header of the API', async (t) 
   );
 });
 
+test('a preflight request for an unknown path is allowed, so that the page can read the 404', async (t) => {
+  const { http } = await startService(t, { cors: [app] });
+  for (const path of ['/userz', '/users/1/post', '/']) {
+    const { status, headers } = await send(http, `OPTIONS ${path}`, { headers: preflight });
+    assert.deepEqual([status, headers['access-control-allow-origin']], [204, app], path);
+    assert.match(String(headers['access-control-allow-methods']), /PUT/, path);
+  }
+  const actual = await send(http, 'PUT /userz', { headers: { origin: app } });
+  assert.deepEqual([actual.status, actual.headers['access-control-allow-origin']], [404, app]);
+  assert.equal((await send(http, 'OPTIONS /userz', { headers: { origin: app } })).status, 404);
+  assert.equal((await send(http, 'OPTIONS /%', { headers: preflight })).status, 400);
+  const { http: withoutCors } = await startService(t);
+  assert.equal((await send(withoutCors, 'OPTIONS /userz', { headers: preflight })).status, 404);
+});
+
 test('with cors=*, pages of every origin may read the same response', async (t) => {
   const { http } = await startService(t, { cors: ['*'] });
   // A cache may give the response to a request without an origin to a page.
