@@ -79,7 +79,7 @@ export const options = {
   'tls-key': { kind: 'PATH',
     meaning: 'File with the private key in PEM; needs --tls-cert.' },
   cors: { kind: 'ORIGINS', default: [], path: 'cors', variable: 'CORS_ORIGINS',
-    meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
+    meaning: 'Origins whose pages may send requests, such as https://app.example or capacitor://localhost, separated by commas; *: all.' },
   'allowed-hosts': { kind: 'NAMES', default: [], path: 'allowedHosts',
     meaning: 'Host names that clients may use, separated by commas; *: all. localhost, 127.0.0.1, [::1] and the host itself are always served, other IP addresses only if the host is not loopback. Without names: on a loopback host no others, else all.' },
   'utility-routes': { default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
@@ -245,7 +245,8 @@ function isKeyList(value: unknown): boolean {
   }
 }
 
-/** An origin as browsers send it. `URL` alone would accept a wildcard as a part of the name. */
+/** An origin as browsers send it. `URL` alone would accept a wildcard, and has no origins of apps and extensions. */
 function isOrigin(item: string): boolean {
-  return /^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item;
+  if (/^https?:/.test(item)) return !item.includes('*') && URL.parse(item)?.origin === item;
+  return /^(?!(?:file|ftp|wss?):)[a-z][a-z0-9+.-]*:\/\/[\w.-]+(?::\d+)?$/.test(item);
 }

@@ -15,6 +15,14 @@ function corsOf(headers: Readonly<Record<string, unknown>>): string[] {
   return Object.keys(headers).filter((name) => name.startsWith('access-control-'));
 }
 
+test('pages of an app, whose origin is not one of HTTP, may read responses if it is listed', async (t) => {
+  const origin = 'capacitor://localhost';
+  const { http } = await startService(t, { cors: [origin] });
+  const allowed = async (sent: string) =>
+    (await send(http, 'GET /users', { headers: { origin: sent } })).headers['access-control-allow-origin'];
+  assert.deepEqual([await allowed(origin), await allowed('tauri://localhost')], [origin, undefined]);
+});
+
 test('without the option cors, responses have no CORS headers', async (t) => {
   const { http } = await startService(t);
   for (const line of ['GET /users', 'OPTIONS /users', 'GET /nowhere']) {
