@@ -44,8 +44,8 @@ Flags override environment variables ($NAME), which override defaults [in bracke
 
 `;
 
-// Extra time for a worker after its own deadlines, before it is killed.
-const workerSlackMs = 5_000;
+// After its drain, a worker closes its store, which with PostgreSQL can take this long. Then the worker is killed.
+export const closeSlackMs = 15_000;
 const lifeEvents = ['listening', 'draining', 'closed'];
 
 export const serve: Command = {
@@ -160,7 +160,7 @@ export async function openBriefly(host: string, port: number): Promise<void> {
 async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {
   const { WorkerPool } = await import('../workers/worker-pool.ts');
   const { workers: count, port, 'grpc-port': grpcPort } = config;
-  const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs;
+  const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   // A longer timer would end at once.
   const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
   return new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { closeSlackMs } from '../../src/commands/serve.ts';
 import { parseConfig, variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { readyTimeoutMs } from '../../src/rest/routes.ts';
@@ -44,14 +45,14 @@ for (const [name, env] of Object.entries(environments)) {
   });
 }
 
-test('systemd and Kubernetes wait longer than the drain of the service may take', () => {
-  const drainMs = (env: Record<string, string> = {}) => {
+test('systemd and Kubernetes wait longer than the stop of the service may take', () => {
+  const stopMs = (env: Record<string, string> = {}) => {
     const { config } = parseConfig({}, { API_KEY: 'a-key', ...env });
-    return config['drain-delay-ms'] + config['drain-timeout-ms'];
+    return config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   };
   const seconds = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]) * 1_000;
-  assert.ok(seconds(unit, /^TimeoutStopSec=(\d+)$/m) > drainMs(environments['the systemd unit']));
-  assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
+  assert.ok(seconds(unit, /^TimeoutStopSec=(\d+)$/m) > stopMs(environments['the systemd unit']));
+  assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > stopMs(environments['Kubernetes']));
 });
 
 test('Kubernetes and HAProxy wait long enough to learn why a copy is not ready', () => {

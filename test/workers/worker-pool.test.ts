@@ -390,7 +390,7 @@ describe('a worker that stops', () => {
 });
 
 describe('the time of a worker to stop', () => {
-  it('a worker is killed 5 s after the delay and the timeout of its drain', async (t) => {
+  it('a worker is killed 15 s after the delay and the timeout of its drain', async (t) => {
     const { mock } = t.mock.method(globalThis, 'setTimeout');
     let isFirst = true;
     t.mock.method(cluster, 'fork', () => {
@@ -407,7 +407,7 @@ describe('the time of a worker to stop', () => {
     const database = 'sqlite:never-created.db';
     const { code, stderr } = await runCommand(['--workers', '2', '--database', database, ...options]);
     assert.deepEqual([code, stderr], [3, '']);
-    assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === 13_100));
+    assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === 23_100));
   });
 });
 
