@@ -61,6 +61,14 @@ test('Kubernetes and HAProxy wait long enough to learn why a copy is not ready',
   for (const seconds of [kubernetes, haproxy]) assert.ok(Number(seconds) * 1_000 > readyTimeoutMs);
 });
 
+test('HAProxy waits longer for clients and copies than the service waits for slow clients', () => {
+  const { config } = parseConfig({}, {});
+  const [, client, server] = /timeout client (\d+)s\n *timeout server (\d+)s\n/.exec(read('README.md')) ?? [];
+  assert.ok(Number(client) * 1_000 > config['write-timeout-ms']);
+  // A late request gets its 408 up to 5 s later.
+  assert.ok(Number(server) * 1_000 > config['request-timeout-ms'] + 5_000);
+});
+
 test('the command that runs doctor has the limit on open files of the systemd unit', () => {
   const [limit = 'none'] = /^LimitNOFILE=\d+$/m.exec(unit) ?? [];
   assert.ok(read('README.md').includes(`--property=${limit} `));
