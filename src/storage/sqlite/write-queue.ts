@@ -125,7 +125,7 @@ export class WriteQueue {
       const watch = setInterval(() => {
         this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
         this.#rejectFirst(this.#waiting.length);
-      }, this.#options.maxWaitMs);
+      }, this.#options.maxWaitMs).unref();
       const reply = await this.#commit(group);
       clearInterval(watch);
       this.failure = 'failed' in reply ? reply.failed : undefined;

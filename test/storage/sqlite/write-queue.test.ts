@@ -107,6 +107,7 @@ function idleWriter(): EventEmitter {
 it('while a commit does not end, the queue has a failure and rejects the writes that wait for it', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const writer = idleWriter();
+  const maxWaitMs = 60_000;
   const startWriter = () => writer as unknown as Worker;
   const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs });
   const write = () => queue.write('importRows', ['users', []]);
