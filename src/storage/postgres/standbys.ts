@@ -34,24 +34,31 @@ interface Standby {
 
 /** A position in the write-ahead log of a primary. */
 interface LogPosition {
-  /** The identifier of the cluster, and the timeline: after a failover the log continues in another one. */
+  /**
+   * The cluster, the timeline, the table of users and the database. After a failover, the log continues in another
+   * timeline. The URL of a standby may name another database or schema of the same cluster.
+   */
   readonly history: string;
   readonly bytes: number;
 }
 
 type ReadCall = Parameters<PostgresPool['read']>;
 
+// The same on a primary and its standbys, once they have replayed the creation of the table.
+const tableId = `to_regclass('users')::oid, current_database()`;
+
 const flushed = prepared(`
-  SELECT (pg_control_system()).system_identifier || '/'
-      || ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer AS history,
+  SELECT concat_ws('/', (pg_control_system()).system_identifier,
+      ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer, ${tableId}) AS history,
     (place - '0/0')::bigint AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
 // The timeline matters because a standby of an earlier one may have replayed writes that the new primary lacks. If the
 // role may not read `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
 const replayed = prepared(`
-  SELECT (pg_control_system()).system_identifier || '/'
-      || GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)) AS history,
+  SELECT concat_ws('/', (pg_control_system()).system_identifier,
+      GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)),
+      ${tableId}) AS history,
     (pg_last_wal_replay_lsn() - '0/0')::bigint AS bytes
   WHERE pg_is_in_recovery()`);
 

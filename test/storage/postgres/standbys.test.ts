@@ -203,6 +203,51 @@ describe('reads from standbys', async () => {
     assert.deepEqual(outcomes(), [`${standby.port} late`]);
   });
 
+  const inSchema = (url: string, schema: string) => `${url}?options=-csearch_path%3D${schema}`;
+  const places: readonly [what: string, open: () => Promise<string>][] = [
+    ['database', async () => new URL(await postgres.createDatabase()).pathname.slice(1)],
+    [
+      'schema',
+      async () => {
+        await primary.query('CREATE SCHEMA elsewhere', [], database);
+        return inSchema(database, 'elsewhere');
+      },
+    ],
+  ];
+  for (const [what, createPlace] of places) {
+    it(`never use another ${what} of a standby, although it has the tables of a service`, async (t) => {
+      const path = await createPlace();
+      await (await openPostgresStore(primary.url(path))).close();
+      const find = `SELECT FROM pg_class WHERE oid = to_regclass('change_feed')`;
+      await until(
+        async () => (await quick.query(find, [], path).catch(() => [])).length === 1,
+        'the standby has the other tables',
+      );
+      const { store, outcomes } = await open(t, urlOf(primary), quick.url(path));
+      const id = await create(store, 'Ada');
+      await until(async () => {
+        assert.equal((await store.users.get(id))?.name, 'Ada');
+        return outcomes().includes(`${quick.port} skipped`);
+      }, 'the standby is compared with the primary');
+      assert.deepEqual(outcomes(), [`${quick.port} late`, `${quick.port} skipped`]);
+    });
+  }
+
+  it('use a standby as soon as it has replayed the creation of the tables', async (t) => {
+    await set(slow, 'recovery_min_apply_delay', '1min');
+    await primary.query('CREATE SCHEMA late', [], database);
+    const [writes, standbys] = [urlOf(primary), urlOf(slow)].map((url) => inSchema(url, 'late'));
+    const { store, reads, outcomes, untilAnswered } = await open(t, String(writes), String(standbys));
+    const id = await create(store, 'Ada');
+    await until(async () => {
+      assert.equal((await store.users.get(id))?.name, 'Ada');
+      return (reads.at(-1)?.lagBytes ?? 0) > 0;
+    }, 'the standby reports its position');
+    assert.deepEqual(outcomes(), [`${slow.port} late`]);
+    await set(slow, 'recovery_min_apply_delay', '0');
+    await untilAnswered(id, slow);
+  });
+
   it('are counted in the metrics of a service', async (t) => {
     const { http } = await startService(t, { database: urlOf(primary), readDatabase: urlOf(quick) });
     await send(http, 'POST /users', { json: { name: 'Ada' } });
