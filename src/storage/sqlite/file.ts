@@ -5,6 +5,7 @@ import {
   existsSync,
   lstatSync,
   openSync,
+  readFileSync,
   readlinkSync,
   readSync,
   realpathSync,
@@ -51,15 +52,39 @@ export function realPath(path: string): string {
 
 /**
  * Throws if a database is missing or empty, but not its log. SQLite would remove the log, and with it every commit
- * that is not yet in the database.
+ * that is not yet in the database. Also throws if the database is mounted without its log.
  */
 export function checkLog(path: string): void {
+  if (isMountedAlone(path)) {
+    throw new Error('it is mounted without its folder, where its log must be: mount the folder');
+  }
   const log = `${path}-wal`;
   // Look at the log first, because another process creates it last.
   if (isEmpty(log) || !isEmpty(path)) return;
   throw new Error(
     `its log ${log} exists, but the file itself is missing or empty: put it back, or remove the log`,
   );
+}
+
+/**
+ * Whether a file is mounted, but neither its folder nor its log, as by `docker run -v ./users.db:/data/users.db`. The
+ * commits in the log would be lost with the container. `mounts` is the text of /proc/self/mountinfo.
+ */
+export function isMountedAlone(path: string, mounts = readMounts()): boolean {
+  const places = mounts.split('\n').map((line) => line.split(' ')[4]);
+  const escaped = path.replaceAll(/[ \t\n\\]/g, (character) => {
+    return `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
+  });
+  return places.includes(escaped) && !places.includes(`${escaped}-wal`);
+}
+
+function readMounts(): string {
+  try {
+    return readFileSync('/proc/self/mountinfo', 'utf8');
+  } catch {
+    // Only Linux has this file.
+    return '';
+  }
 }
 
 function isEmpty(path: string): boolean {

@@ -21,7 +21,9 @@ import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { openStore } from '../../../src/storage/open.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
+import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
 import {
+  isMountedAlone,
   maxIdleLogBytes,
   openFiles,
   openSqliteScratch,
@@ -160,6 +162,20 @@ describe('the file of a SQLite store', () => {
       });
     }
 
+    it('a SQLite file is rejected when it is mounted without its folder', async (t) => {
+      const folder = join(temporaryFolder(), 'a \\ b');
+      const [path, mounted] = [join(folder, 'users.db'), join(folder, 'mounted.db')];
+      await (await openSqliteStore(path)).close();
+      writeFileSync(mounted, '');
+      if (spawnSync('mount', ['--bind', path, mounted]).status !== 0) return t.skip('only root can mount');
+      t.after(() => spawnSync('umount', ['-l', mounted]));
+      const problem = 'it is mounted without its folder, where its log must be: mount the folder';
+      assert.equal((await refusal(mounted)).message, `cannot open the SQLite file ${mounted}: ${problem}`);
+      const [finding] = examineSqlite(mounted);
+      assert.deepEqual([finding?.level, finding?.what], ['fail', `${mounted}: ${problem}`]);
+      assert.deepEqual(readdirSync(folder), ['mounted.db', 'users.db'], 'no log must be created');
+    });
+
     it('a SQLite file is rejected when another process keeps it locked', async (t) => {
       const path = join(temporaryFolder(), 'users.db');
       const db = new DatabaseSync(path);
@@ -198,6 +214,34 @@ describe('the file of a SQLite store', () => {
     await rejects(damaged.posts(1).count({}), 'unavailable');
     await rejects(damaged.users.create({ name: 'Ada' }), 'unavailable');
     await rejects(damaged.ping(), 'unavailable');
+  });
+});
+
+describe('a SQLite file counts as mounted without its folder', () => {
+  const mounts = (...places: readonly string[]) =>
+    places.map((place) => `43 42 254:0 /data/users.db ${place} rw,relatime - ext4 /dev/vda rw\n`).join('');
+  for (const [place, isAlone] of [
+    ['/data/users.db', true],
+    ['/data', false],
+    ['/data/users.db.old', false],
+    ['/copy/data/users.db', false],
+  ] as const) {
+    it(`${isAlone ? '' : 'not '}if ${place} is mounted`, () => {
+      assert.equal(isMountedAlone('/data/users.db', mounts('/', place)), isAlone);
+    });
+  }
+
+  it('not if its log is mounted too', () => {
+    const path = '/data/users.db';
+    assert.equal(isMountedAlone(path, mounts(path, `${path}-wal`, `${path}-shm`)), false);
+  });
+
+  it('also if its path has spaces or backslashes', () => {
+    assert.equal(isMountedAlone('/my data/a\\b.db', mounts('/my\\040data/a\\134b.db')), true);
+  });
+
+  it('not on macOS and Windows, where the system has no list of mounts', () => {
+    assert.equal(isMountedAlone('/data/users.db', ''), false);
   });
 });
 
