@@ -7,7 +7,7 @@ import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts
 import { firstOf, processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
-import { findVersion, schemaVersion } from './schema.ts';
+import { findVersion, foreignMeta, schemaVersion } from './schema.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
@@ -68,9 +68,11 @@ async function examineHost(
     const receivedAt = Date.now();
     const state = firstOf(rows);
     const found = await findVersion(client).catch((error) => {
-      if (sqlState(error) === '42501') return fail(messageOf(error), ownTables);
-      if (!messageOf(error).includes('newer release')) throw error;
-      return fail(messageOf(error), 'start the newer release');
+      const problem = messageOf(error);
+      if (sqlState(error) === '42501') return fail(problem, ownTables);
+      if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
+      if (!problem.includes('newer release')) throw error;
+      return fail(problem, 'start the newer release');
     });
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client) : [];

@@ -79,6 +79,8 @@ const migrations: readonly string[] = [
 
 export const schemaVersion = migrations.length;
 
+export const foreignMeta = 'a table meta of another program is there: use a separate database or schema';
+
 // An arbitrary number, which other programs are unlikely to use for their advisory locks.
 const migrationLock = 7_283_551_900;
 
@@ -162,7 +164,11 @@ async function apply(client: ClientBase, pending: readonly string[]): Promise<vo
 
 async function readVersion(client: ClientBase): Promise<number> {
   const select = `SELECT value FROM meta WHERE name = 'schema_version'`;
-  const { rows } = await client.query<{ value: string }>(select);
+  const { rows } = await client.query<{ value: string }>(select).catch((cause) => {
+    // A column is missing.
+    if (sqlState(cause) !== '42703') throw cause;
+    throw new Error(foreignMeta, { cause });
+  });
   const version = Number(rows[0]?.value ?? 0);
   if (version <= schemaVersion) return version;
   throw new Error(

@@ -67,6 +67,11 @@ describe('the examination of a PostgreSQL database', () => {
       `fail HOST: the database is at schema version 99, made by a newer release; this one knows ${schemaVersion}`,
     ],
     [
+      'the table meta of another program',
+      () => 'ALTER TABLE meta RENAME value TO v',
+      'fail HOST: a table meta of another program is there: use a separate database or schema',
+    ],
+    [
       'a column of each kind of record with another sort order',
       () =>
         recordKinds

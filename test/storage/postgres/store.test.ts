@@ -185,14 +185,19 @@ describe('opening a PostgreSQL store', () => {
     await assert.rejects(openPostgresStore(url), /at schema version 999, made by a newer release/);
   });
 
-  it('rejects a database of another program without changing it', async (t) => {
-    const url = await postgres.createDatabase();
-    const session = await openSession(t, url);
-    await session.query('CREATE TABLE posts (id integer)');
-    await assert.rejects(openPostgresStore(url), /relation "posts" already exists/);
-    const tables = await session.query(`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`);
-    assert.deepEqual(tables, [{ tablename: 'posts' }]);
-  });
+  for (const [name, columns, message] of [
+    ['posts', 'id integer', /relation "posts" already exists$/],
+    ['meta', 'k text', /: a table meta of another program is there: use a separate database or schema$/],
+  ] as const) {
+    it(`rejects a database in which another program has a table ${name}, without changing it`, async (t) => {
+      const url = await postgres.createDatabase();
+      const session = await openSession(t, url);
+      await session.query(`CREATE TABLE ${name} (${columns})`);
+      await assert.rejects(openPostgresStore(url), { message });
+      const tables = await session.query(`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`);
+      assert.deepEqual(tables, [{ tablename: name }]);
+    });
+  }
 
   it('rejects a database that cannot store every text', async (t) => {
     const url = new URL(await postgres.createDatabase());
