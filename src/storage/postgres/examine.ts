@@ -1,19 +1,19 @@
 import { addAbortListener } from 'node:events';
 import { Socket } from 'node:net';
-import type { Client, QueryResultRow } from 'pg';
+import type { Client } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts';
-import { firstOf, processIdOf, types } from './connection.ts';
+import { processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, foreignMeta, schemaVersion } from './schema.ts';
+import { readServerState, type ServerState } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
-const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
@@ -64,9 +64,8 @@ async function examineHost(
   try {
     await client.connect();
     const sentAt = Date.now();
-    const { rows } = await client.query<State>(stateSql);
+    const state = await readServerState(client);
     const receivedAt = Date.now();
-    const state = firstOf(rows);
     const found = await findVersion(client).catch((error) => {
       const problem = messageOf(error);
       if (sqlState(error) === '42501') return fail(problem, ownTables);
@@ -79,7 +78,10 @@ async function examineHost(
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
     const findings = [
-      ...examineServer(state, isPooled, clock, schema),
+      ...examineServer(state, isPooled, clock),
+      // Without a version, any tables are those of another program.
+      examineCollations(found === 0 ? 0 : state.other_collations, state.collation),
+      schema,
       ...ids,
       ...(readsStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
       examineConnections(state.free, neededConnections),
@@ -94,72 +96,8 @@ async function examineHost(
   }
 }
 
-interface State extends QueryResultRow {
-  readonly pid: number;
-  readonly now: number;
-  readonly version: string;
-  readonly read_only: boolean;
-  readonly encoding: string;
-  readonly collation: string;
-  readonly other_collations: number;
-  readonly fsync: string;
-  readonly full_page_writes: string;
-  readonly synchronous_commit: string;
-  readonly client_min_messages: string;
-  readonly may_create: boolean;
-  /** Whether the user owns the tables; also true if there are none yet. */
-  readonly owns: boolean;
-  /** Whether the user may execute the functions that reads from standbys need. */
-  readonly may_compare_logs: boolean;
-  /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
-  readonly denied: readonly string[];
-  /** How many more connections the server, the role and the database allow. */
-  readonly free: number;
-}
-
-// A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
-// except that of the server.
-const stateSql = `
-  WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
-  SELECT pg_backend_pid() AS pid,
-    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
-    current_setting('server_version') AS version,
-    pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
-    current_setting('server_encoding') AS encoding,
-    (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
-    (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
-      WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
-    current_setting('fsync') AS fsync,
-    current_setting('full_page_writes') AS full_page_writes,
-    current_setting('synchronous_commit') AS synchronous_commit,
-    current_setting('client_min_messages') AS client_min_messages,
-    coalesce(has_schema_privilege(coalesce(
-      (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
-      to_regnamespace(quote_ident(current_schema()))), 'CREATE'), false) AS may_create,
-    coalesce(pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('meta')), 'USAGE'), true) AS owns,
-    coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
-      AND has_function_privilege(to_regprocedure('pg_control_checkpoint()'), 'EXECUTE'), false) AS may_compare_logs,
-    to_json(ARRAY(SELECT name FROM unnest('{${recordKinds},idempotency_keys,changes,change_feed}'::text[]) AS name
-      WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
-        WHERE NOT has_table_privilege(to_regclass(name), privilege)
-          AND (privilege = 'SELECT' OR NOT pg_is_in_recovery()))
-      UNION ALL SELECT name FROM unnest('{${sequences}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
-        AND NOT (has_sequence_privilege(to_regclass(name), 'SELECT')
-          AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
-      UNION ALL SELECT 'take_posts' WHERE NOT pg_is_in_recovery()
-        AND NOT has_function_privilege(to_regprocedure('take_posts(integer)'), 'EXECUTE'))) AS denied,
-    GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
-      unused - current_setting('superuser_reserved_connections')::int
-        - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
-          ELSE COALESCE(current_setting('reserved_connections', true)::int, 0) END,
-      NULLIF(rolconnlimit, -1) - (SELECT count(*) FROM clients WHERE usename = session_user),
-      (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
-        - (SELECT count(*) FROM clients WHERE datname = current_database())) END)::int AS free
-  FROM pg_roles, (SELECT current_setting('max_connections')::int - count(*) AS unused FROM clients) AS server
-  WHERE rolname = session_user`;
-
-function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
-  const { encoding, synchronous_commit, other_collations } = state;
+function examineServer(state: ServerState, isPooled: boolean, clock: Finding): Finding[] {
+  const { encoding, synchronous_commit } = state;
   const server = `PostgreSQL ${state.version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
@@ -180,14 +118,14 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
     encoding === 'UTF8'
       ? ok('the encoding is UTF8')
       : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),
-    other_collations === 0
-      ? ok(`texts sort by code point, whatever the collation of the database (${state.collation})`)
-      : fail(
-          `${other_collations} columns have another collation than "C"`,
-          'export, and import into a new database',
-        ),
-    schema,
   ];
+}
+
+function examineCollations(others: number, collation: string): Finding {
+  if (others === 0)
+    return ok(`texts sort by code point, whatever the collation of the database (${collation})`);
+  const text = `${others} columns have another collation than "C"`;
+  return fail(text, 'export, and import into a new database');
 }
 
 const noStandbyReads = warn(
@@ -234,24 +172,31 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
     : ok('its clock agrees with the clock of this machine');
 }
 
-function examineSchema(version: number, { may_create, owns, read_only, denied }: State): Finding {
+function examineSchema(version: number, state: ServerState): Finding {
+  const { schema, taken, may_create, owns, read_only, denied } = state;
   const text = `the schema has version ${version}`;
-  if (denied.length > 0) {
+  if (schema === null) {
+    const remedy = 'create the schema, or run GRANT USAGE ON SCHEMA … TO the user';
+    return fail('the search_path has no schema that the user may use', remedy);
+  }
+  if (version === 0 && taken.length > 0) {
+    const problem = `another program has ${taken.join(', ')} in the schema ${schema}`;
+    return fail(problem, 'use a separate database or schema');
+  }
+  if (version > 0 && denied.length > 0) {
     // Without the sequences, the service works, but not `export`, `import` and `copy`.
     const report = denied.every((name) => name.endsWith('_seq')) ? warn : fail;
     return report(`the user lacks privileges on ${denied.join(', ')}`, ownTables);
   }
-  if (version === schemaVersion) return ok(text);
+  if (version === schemaVersion) return ok(`${text}, in ${schema}`);
   if (!owns && !read_only) {
     return fail(`${text}, and the user does not own the tables`, 'start this release once as their owner');
   }
   if (!may_create && !read_only) {
-    return fail(
-      `${text}, and the user may not create tables`,
-      'run GRANT CREATE ON SCHEMA public TO the user',
-    );
+    const remedy = `run GRANT CREATE ON SCHEMA ${schema} TO the user`;
+    return fail(`${text}, and the user may not create tables`, remedy);
   }
   return version === 0
-    ? ok('the database has no tables yet, the first start makes them')
+    ? ok(`the first start makes the tables, in ${schema}`)
     : warn(text, `back up: the next start migrates it to ${schemaVersion}`);
 }

@@ -43,7 +43,7 @@ describe('the examination of a PostgreSQL database', () => {
     const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
     assert.match(
       text.join('\n'),
-      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+\nit allows \d+ more connections$/,
+      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+, in public\nit allows \d+ more connections$/,
     );
   });
 
@@ -140,6 +140,44 @@ describe('the examination of a PostgreSQL database', () => {
     [url.username, url.password] = ['guest', 'guest'];
     assert.deepEqual(await problemsOf(url.href), [
       'fail HOST: the schema has version 0, and the user may not create tables',
+    ]);
+  });
+
+  it('reports tables and sequences of another program, to their owner and to any other user', async (t) => {
+    const url = new URL(await postgres.createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`
+      CREATE TABLE users (id serial PRIMARY KEY, email text);
+      CREATE ROLE stranger LOGIN PASSWORD 'stranger'`);
+    const taken = ['fail HOST: another program has users, users_id_seq in the schema public'];
+    assert.deepEqual(await problemsOf(url.href), taken);
+    [url.username, url.password] = ['stranger', 'stranger'];
+    assert.deepEqual(await problemsOf(url.href), taken);
+    await session.query('CREATE SCHEMA app AUTHORIZATION stranger');
+    url.search = '?options=-csearch_path%3Dapp,public';
+    assert.deepEqual(await problemsOf(url.href), [], 'the service creates its tables in app');
+  });
+
+  it('reports a search_path without a schema, and names the schema in which the user may not create', async (t) => {
+    const url = new URL(await postgres.createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query("CREATE SCHEMA app; CREATE ROLE visitor LOGIN PASSWORD 'visitor'");
+    [url.username, url.password] = ['visitor', 'visitor'];
+    const examine = async (path: string) => {
+      url.search = `?options=-csearch_path%3D${path}`;
+      const failures = (await examinePostgres(url.href)).filter(({ level }) => level === 'fail');
+      return failures.map(({ what, remedy }) => [what.replace(/^\S+ /, ''), remedy]);
+    };
+    const none = 'the search_path has no schema that the user may use';
+    const remedy = 'create the schema, or run GRANT USAGE ON SCHEMA … TO the user';
+    assert.deepEqual(await examine('nowhere'), [[none, remedy]]);
+    assert.deepEqual(await examine('app'), [[none, remedy]]);
+    await session.query('GRANT USAGE ON SCHEMA app TO visitor');
+    assert.deepEqual(await examine('app'), [
+      [
+        'the schema has version 0, and the user may not create tables',
+        'run GRANT CREATE ON SCHEMA app TO the user',
+      ],
     ]);
   });
 

@@ -1,0 +1,82 @@
+import type { Client, QueryResultRow } from 'pg';
+import { recordKinds } from '../../domain/record.ts';
+import { firstOf } from './connection.ts';
+
+const tableNames = [...recordKinds, 'idempotency_keys', 'changes', 'change_feed'];
+const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
+
+/** What `doctor` asks a server in one query. */
+export interface ServerState extends QueryResultRow {
+  readonly pid: number;
+  readonly now: number;
+  readonly version: string;
+  readonly read_only: boolean;
+  readonly encoding: string;
+  readonly collation: string;
+  readonly other_collations: number;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+  readonly synchronous_commit: string;
+  readonly client_min_messages: string;
+  readonly may_create: boolean;
+  /** The schema of the tables, or that in which they will be created; NULL if the user may use none. */
+  readonly schema: string | null;
+  /** The tables and sequences in this schema that have the names of ours. */
+  readonly taken: readonly string[];
+  /** Whether the user owns the tables; also true if there are none yet. */
+  readonly owns: boolean;
+  /** Whether the user may execute the functions that reads from standbys need. */
+  readonly may_compare_logs: boolean;
+  /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
+  readonly denied: readonly string[];
+  /** How many more connections the server, the role and the database allow. */
+  readonly free: number;
+}
+
+// A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
+// except that of the server.
+const stateSql = `
+  WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
+  SELECT pg_backend_pid() AS pid,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
+    current_setting('server_version') AS version,
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
+    current_setting('server_encoding') AS encoding,
+    (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
+    (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
+      WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
+    current_setting('fsync') AS fsync,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('client_min_messages') AS client_min_messages,
+    place.nspname AS schema,
+    to_json(ARRAY(SELECT name FROM unnest('{${tableNames},${sequences}}'::text[]) AS name
+      WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = place.oid AND relname = name) ORDER BY name)) AS taken,
+    coalesce(has_schema_privilege(place.oid, 'CREATE'), false) AS may_create,
+    coalesce(pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('meta')), 'USAGE'), true) AS owns,
+    coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
+      AND has_function_privilege(to_regprocedure('pg_control_checkpoint()'), 'EXECUTE'), false) AS may_compare_logs,
+    to_json(ARRAY(SELECT name FROM unnest('{${tableNames}}'::text[]) AS name
+      WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
+        WHERE NOT has_table_privilege(to_regclass(name), privilege)
+          AND (privilege = 'SELECT' OR NOT pg_is_in_recovery()))
+      UNION ALL SELECT name FROM unnest('{${sequences}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
+        AND NOT (has_sequence_privilege(to_regclass(name), 'SELECT')
+          AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
+      UNION ALL SELECT 'take_posts' WHERE NOT pg_is_in_recovery()
+        AND NOT has_function_privilege(to_regprocedure('take_posts(integer)'), 'EXECUTE'))) AS denied,
+    GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
+      unused - current_setting('superuser_reserved_connections')::int
+        - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
+          ELSE COALESCE(current_setting('reserved_connections', true)::int, 0) END,
+      NULLIF(rolconnlimit, -1) - (SELECT count(*) FROM clients WHERE usename = session_user),
+      (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
+        - (SELECT count(*) FROM clients WHERE datname = current_database())) END)::int AS free
+  FROM pg_roles CROSS JOIN (SELECT current_setting('max_connections')::int - count(*) AS unused FROM clients) AS server
+    LEFT JOIN pg_namespace AS place ON place.oid = coalesce(
+      (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')), to_regnamespace(quote_ident(current_schema())))
+  WHERE rolname = session_user`;
+
+export async function readServerState(client: Client): Promise<ServerState> {
+  return firstOf((await client.query<ServerState>(stateSql)).rows);
+}
