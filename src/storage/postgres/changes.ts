@@ -148,14 +148,20 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 /**
  * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
  * it lacks the changes of the pause. On a server that takes no writes yet, resolves to the statement to send before the
- * first write.
+ * first write. Throws if sessions take positions in blocks: a write could then have a position that readers have passed.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<Sql | undefined> {
-  const { rows } = await client.query<{ complete: boolean; read_only: string }>(
-    `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only
-     FROM change_feed`,
+  const { rows } = await client.query<{ complete: boolean; read_only: string; cache: number }>(
+    `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
+      (SELECT seqcache FROM pg_sequence WHERE seqrelid = 'changes_position_seq'::regclass) AS cache
+    FROM change_feed`,
   );
-  if (rows[0]?.complete === isKept) return undefined;
+  const { complete, cache = 1 } = rows[0] ?? {};
+  if (isKept && cache > 1) {
+    const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes`;
+    throw new Error(`${problem}: set CACHE 1`);
+  }
+  if (complete === isKept) return undefined;
   const text = isKept
     ? `${restartFeed.text}, complete = true WHERE NOT complete`
     : 'UPDATE change_feed SET complete = false';

@@ -629,6 +629,18 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await assert.rejects(feed.position(), { message: 'the table change_feed has no row' });
   });
 
+  it('is refused at the start if sessions take its positions in blocks, which readers would miss', async (t) => {
+    const { url, session } = await open(t);
+    await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
+    const message =
+      /: the sequence changes_position_seq has CACHE 100, so readers would miss changes: set CACHE 1$/;
+    await assert.rejects(openPostgresStore(url), { message });
+    const store = await openPostgresStore(url, { changesKept: 0 });
+    await store.close();
+    await session.query('ALTER SEQUENCE changes_position_seq CACHE 1');
+    await openAt(t, url);
+  });
+
   it('examines a bounded number of positions for a filter', async (t) => {
     const { store, feed, session } = await open(t);
     await session.query(`
