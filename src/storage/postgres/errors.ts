@@ -43,6 +43,9 @@ const referenced: Meaning = { fault: 'final', error: stillReferenced };
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
+/** The error of an insert that had no effect, although nothing that it refers to is missing. */
+export const prevented = () => DomainError.from(new Error('a trigger has prevented the creation'));
+
 /** By SQLSTATE or how it begins, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },

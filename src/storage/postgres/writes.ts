@@ -17,7 +17,7 @@ import {
 } from '../tables.ts';
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
-import { contended } from './errors.ts';
+import { contended, prevented } from './errors.ts';
 import { type IdempotencyKeys, type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -36,6 +36,7 @@ export function tableWrites(
   beforeFirst: Sql | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
+  const hasParent = table.keys.length > 1;
   /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
   const returning = (verb: 'created' | 'updated', write: string) =>
     `WITH ${verb} AS (${write})
@@ -66,11 +67,13 @@ export function tableWrites(
       const values = recordValues(given, record);
       if (options.idempotency === undefined) {
         const [row] = await write<{ readonly record: NamedRow }>(insert, values, options);
+        if (row === undefined && !hasParent) throw prevented();
         return row && { value: toRecord(row.record), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
       const onceValues = [key, fingerprint, keys.ttlMs, ...values];
       const [kept] = await write<OnceRow<NamedRow>>(insertOnce, onceValues, options);
+      if (kept === undefined && !hasParent) throw prevented();
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();

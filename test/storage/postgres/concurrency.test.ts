@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect } from 'node:util';
-import { userQuery } from '../../../src/conformance/fixture.ts';
+import { keyed, userQuery } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
@@ -187,6 +187,26 @@ describe('a statement that finds no row', () => {
     assert.deepEqual(await find(), before);
   });
 });
+
+for (const [what, options] of [
+  ['', {}],
+  [' with an idempotency key', keyed('key')],
+] as const) {
+  it(`a creation of a user${what} fails as internal if a trigger prevents it`, async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await session.query(`
+      CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER skip BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION skip()`);
+    await assert.rejects(store.users.create({ name: 'Ada' }, options), ({ kind, cause }) => {
+      assert.deepEqual([kind, cause.message], ['internal', 'a trigger has prevented the creation']);
+      return true;
+    });
+    await session.query('DROP TRIGGER skip ON users');
+    const { replayed } = await store.users.create({ name: 'Ada' }, options);
+    assert.equal(replayed, false, 'the key must not be used up');
+  });
+}
 
 describe('idempotency keys in PostgreSQL', () => {
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
