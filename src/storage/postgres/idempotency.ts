@@ -42,7 +42,8 @@ export type OnceRow<Row> =
  *
  * - The lock on a known result makes the transaction a writing one: with synchronous replication, its commit waits until
  *   a standby has the result.
- * - The advisory lock decides which request is first. If another request commits after the snapshot of this statement
+ * - The advisory lock decides which request is first. The lock depends on the table too, because services in other
+ *   schemas of the database may have the same keys. If another request commits after the snapshot of this statement
  *   and before its lock, the new key violates the primary key. The statement then has no effect, and finds the result
  *   when it is sent again.
  * - An expired row of the same key must be removed before the insert; `count` forces this order.
@@ -50,7 +51,7 @@ export type OnceRow<Row> =
 export function onceSql(insert: string, addChange?: string): string {
   return `
     WITH mine AS (
-      SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
+      SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'idempotency_keys'::regclass::oid::bigint)) AS locked
     ), known AS (
       SELECT fingerprint, response FROM idempotency_keys WHERE key = $1 AND expires_at > now() FOR KEY SHARE
     ), turn AS (

@@ -232,6 +232,19 @@ describe('idempotency keys in PostgreSQL', () => {
     }
   });
 
+  it('are not in use by requests to a service in another schema of the database', async (t) => {
+    const { store, url } = await open(t);
+    const other = await openPostgresStore(await postgres.createSchema(url));
+    t.after(() => other.close());
+    const session = await openSession(t, url);
+    await delayInserts(session);
+    const first = store.users.create({ name: 'first' }, { idempotency });
+    await session.untilBlocked(1);
+    assert.equal((await other.users.create({ name: 'other' }, { idempotency })).replayed, false);
+    await session.query('SELECT pg_advisory_unlock(42)');
+    assert.equal((await first).value.name, 'first');
+  });
+
   it('are free again when the first request failed', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
