@@ -40,6 +40,12 @@ export const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
 const referenced: Meaning = { fault: 'final', error: stillReferenced };
+/** A retry helps if a request with the same idempotency key was committed after the statement began. */
+const taken: Meaning = {
+  fault: 'rolled-back',
+  error: (cause) =>
+    new DomainError('conflict', 'another record has a value that must be unique', { cause, isFinal: true }),
+};
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
@@ -145,6 +151,9 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
 function meaningOf(error: unknown): Meaning {
   const state = sqlState(error);
   if (state === undefined) return unknown;
+  // Our only unique indexes are those of primary keys.
+  const { constraint } = Object(error);
+  if (state === '23505' && typeof constraint === 'string' && !constraint.endsWith('_pkey')) return taken;
   const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
   return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
 }

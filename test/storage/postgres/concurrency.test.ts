@@ -208,6 +208,21 @@ for (const [what, options] of [
   });
 }
 
+it('a unique index of another program makes duplicates fail as a final conflict', async (t) => {
+  const { store, url } = await open(t);
+  const session = await openSession(t, url);
+  await session.query('CREATE UNIQUE INDEX one_of_each ON users (name)');
+  for (const name of ['Ada', 'Eve']) await store.users.create({ name });
+  const conflict = {
+    kind: 'conflict',
+    isFinal: true,
+    message: 'another record has a value that must be unique',
+  };
+  await assert.rejects(store.users.create({ name: 'Ada' }), conflict);
+  await assert.rejects(store.users.create({ name: 'Ada' }, keyed('key')), conflict);
+  await assert.rejects(store.users.update(2, { name: 'Ada' }), conflict);
+});
+
 describe('idempotency keys in PostgreSQL', () => {
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
 
@@ -276,6 +291,22 @@ describe('idempotency keys in PostgreSQL', () => {
     await session.query('COMMIT');
     assert.deepEqual(await second, { value: { id: 7, name: 'first', version: 1 }, replayed: true });
     assert.equal(await store.users.count({}), 0);
+  });
+
+  it('replay a request that was committed after the lookup, also with a unique index of names', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await session.query('CREATE UNIQUE INDEX one_of_each ON users (name)');
+    const response = { id: 7, name: 'first', role: '', version: 1 };
+    await session.query(`BEGIN; INSERT INTO users (id, name) VALUES (7, 'first')`);
+    await session.query(
+      `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
+      [response],
+    );
+    const second = store.users.create({ name: 'first' }, { idempotency });
+    await session.untilBlocked(1);
+    await session.query('COMMIT');
+    assert.deepEqual(await second, { value: { id: 7, name: 'first', version: 1 }, replayed: true });
   });
 
   it('replay a post that an earlier release stored without a version', async (t) => {

@@ -72,6 +72,16 @@ describe('a PostgreSQL error', () => {
     });
   }
 
+  it('of a unique index becomes a conflict, unless the index is that of a primary key', () => {
+    for (const [constraint, kind] of [
+      ['users_pkey', 'unavailable'],
+      ['users_name', 'conflict'],
+    ]) {
+      const error = Object.assign(fromServer('23505'), { constraint });
+      assert.equal(toDomainError(error, faultOf(error)).kind, kind);
+    }
+  });
+
   // Those that PostgreSQL sends as FATAL keep their meaning.
   const fatal: readonly [code: string, fault: Fault, kind: ErrorKind, message: string][] = [
     ['08P01', 'lost', 'unavailable', 'the connection to the database was lost'],
