@@ -8,12 +8,14 @@ import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { scheduler } from './http/scheduler.ts';
-import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
+import { checkTls, HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut, type ListeningEvent } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
+
+export { checkPair } from './http/server.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
@@ -55,11 +57,6 @@ export interface CloseOptions {
 // A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
 export const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 const closedEarly = 'the service was closed during its start';
-
-// Without one of them, Node.js would listen, and then fail every handshake.
-function checkTls(given: Partial<TlsOptions> | null): void {
-  if (!given?.cert || !given.key) throw new TypeError('tls must be { cert, key }, both in PEM');
-}
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is unknown or out of its range. */
 export function createService(options: ServiceOptions = {}): Service {

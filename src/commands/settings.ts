@@ -184,7 +184,8 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
-  if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
+  const checkPair = async () => tls && (await import('../service.ts')).checkPair(tls);
+  await attempt('tls-key', 'the key of the certificate', checkPair);
   const fileKeys = await attempt(
     'api-keys-file',
     'a file of API keys that other users may not read',

@@ -13,6 +13,11 @@ export function loadHttps(): typeof import('node:https') {
   return require('node:https');
 }
 
+/** `node:tls`, loaded only with a certificate, because it takes a tenth of a start. */
+export function loadTls(): typeof import('node:tls') {
+  return require('node:tls');
+}
+
 /** `node:crypto`, loaded with the first digest, because it takes a twentieth of a start. */
 export function loadCrypto(): typeof import('node:crypto') {
   return require('node:crypto');

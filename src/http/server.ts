@@ -5,7 +5,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
-import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
+import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import type { ErrorResponse } from './reply.ts';
 
@@ -23,6 +23,19 @@ export interface HttpServerOptions {
 export interface TlsOptions {
   readonly cert: string | Buffer;
   readonly key: string | Buffer;
+}
+
+/** Throws unless both are there. Without one of them, Node.js would listen, and then fail every handshake. */
+export function checkTls(given: Partial<TlsOptions> | null): void {
+  if (!given?.cert || !given.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+}
+
+/** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
+export function checkPair({ cert, key }: TlsOptions): void {
+  loadTls().createSecureContext({ cert, key });
+  const { createPrivateKey, X509Certificate } = loadCrypto();
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+    throw new Error('the key has another algorithm than the certificate');
 }
 
 /** Timeouts in milliseconds; 0 for no limit. */
@@ -80,6 +93,7 @@ export class HttpServer {
       // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
       requireHostHeader: false,
     };
+    if (tls !== undefined) checkPair(tls);
     const server =
       tls === undefined
         ? http.createServer(settings)
@@ -136,6 +150,7 @@ export class HttpServer {
 
   /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
+    checkPair(tls);
     if (isSecure(this.#server)) this.#server.setSecureContext({ ...tlsSettings, ...tls });
   }
 

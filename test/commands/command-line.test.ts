@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import fs, { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -209,7 +210,16 @@ describe('the text of an error', async () => {
 
 describe('files and folders of options are checked before the database is created', () => {
   const [good, other] = [createCertificate('good'), createCertificate('other')];
-  const pem = { 'good.crt': good.cert, 'good.key': good.key, 'other.key': other.key, 'a.txt': 'no PEM' };
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+  const lock = { cipher: 'aes-128-cbc', passphrase: 'a passphrase' };
+  const pem = {
+    'good.crt': good.cert,
+    'good.key': good.key,
+    'other.key': other.key,
+    'rsa.key': privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    'locked.key': privateKey.export({ type: 'pkcs8', format: 'pem', ...lock }),
+    'a.txt': 'no PEM',
+  };
   const tls = (cert: string, key: string): string[] => ['--tls-cert', cert, '--tls-key', key];
   const noFile = '(ENOENT)';
   const rows: [name: string, argv: string[], env: Record<string, string>, expected: string[]][] = [
@@ -251,6 +261,21 @@ describe('files and folders of options are checked before the database is create
       tls('good.crt', 'other.key'),
       {},
       ['--tls-key must be the key of the certificate, not "other.key" (ERR_OSSL)'],
+    ],
+    [
+      'a key of another algorithm than the certificate',
+      tls('good.crt', 'rsa.key'),
+      {},
+      [
+        '--tls-key must be the key of the certificate, not "rsa.key" ' +
+          '(the key has another algorithm than the certificate)',
+      ],
+    ],
+    [
+      'an encrypted key',
+      tls('good.crt', 'locked.key'),
+      {},
+      ['--tls-key must be a private key in PEM that can be read, not "locked.key" (ERR_OSSL)'],
     ],
     [
       'a missing public folder with --print-config',

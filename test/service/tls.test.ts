@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { Agent, get, type RequestOptions } from 'node:https';
@@ -15,6 +16,10 @@ import { type StartOptions, startService } from '../support/service.ts';
 
 const first = createCertificate('first');
 const second = createCertificate('second');
+const { privateKey: otherKey } = generateKeyPairSync('ed25519', {
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+});
 
 async function start(t: TestContext, options: StartOptions = {}) {
   const running = await startService(t, { tls: first, grpcPort: 0, ...options });
@@ -186,6 +191,13 @@ describe('with a certificate', { concurrency: true }, () => {
   });
 });
 
+it('a service does not start with a key of another algorithm than the certificate', async (t) => {
+  const tls = { cert: first.cert, key: otherKey };
+  const service = createService({ port: 0, grpcPort: 0, database: 'memory:', tls });
+  t.after(() => service.close());
+  await assert.rejects(service.listen(), { name: 'StartError', option: 'tls', message: /another algorithm/ });
+});
+
 describe('a new certificate', () => {
   it('is used by new connections of both APIs, while open ones stay open', async (t) => {
     const { service, http, grpc, grpcPort } = await start(t);
@@ -224,6 +236,11 @@ describe('a new certificate', () => {
     ['no PEM', { cert: 'x', key: first.key }, /PEM/],
     ['no key', { cert: first.cert, key: '' }, /^TypeError: tls must be/],
     ["another's key", { cert: first.cert, key: second.key }, /mismatch/],
+    [
+      'a key of another algorithm',
+      { cert: first.cert, key: otherKey },
+      /^Error: the key has another algorithm/,
+    ],
   ];
   for (const [name, pair, message] of bad) {
     it(`with ${name} is rejected by both APIs, which keep the old one`, async (t) => {
