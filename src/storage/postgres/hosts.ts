@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
-import { checkRange } from '../../check-range.ts';
 import { DomainError, invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
+import { checkParameters } from './parameters.ts';
 
 export interface Host {
   /** Its `host:port`. */
@@ -52,10 +52,9 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
   const [first = '', ...others] = names.split(',').map((name) => head + name + tail);
   const toHost = (connectionString: string): Host => {
     try {
-      const { host, port } = new driver({ connectionString });
-      // The driver would throw where no caller can catch it.
-      checkRange('port', port, [0, 65_535]);
-      return { name: `${host}:${port}`, url: connectionString };
+      const client = new driver({ connectionString });
+      checkParameters(client, connectionString);
+      return { name: `${client.host}:${client.port}`, url: connectionString };
     } catch (caught) {
       // The driver's messages name the wrong part of the URL, but do not quote it: it may contain a password.
       throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);

@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import type { Store } from '../../../src/domain/repository.ts';
@@ -8,6 +12,7 @@ import { openForwarder } from '../../kit/forwarder.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { until } from '../../kit/until.ts';
+import { createCertificate } from '../../support/certificate.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 
 describe('the hosts of a database URL', () => {
@@ -48,6 +53,45 @@ describe('the hosts of a database URL', () => {
     };
     assert.deepEqual([password, connectionParameters.options], ['p/w', '-c search_path=app']);
   });
+
+  for (const text of ['false', 'off', 'require']) {
+    it(`are rejected with ssl=${text}, with which a connection would end the process`, () => {
+      assert.throws(() => parseHosts(pg.Client, `postgres://h1,h2/db?ssl=${text}`), {
+        kind: 'invalid',
+        message: 'the database URL cannot be used: ssl must be true; to turn TLS off, use sslmode=disable',
+      });
+    });
+  }
+
+  it('are accepted with ssl=true, 1, 0 or no-verify', () => {
+    for (const text of ['true', '1', '0', 'no-verify', 'false&sslmode=disable']) {
+      parseHosts(pg.Client, `postgres://h/db?ssl=${text}`);
+    }
+  });
+
+  const { cert } = createCertificate();
+  const files: readonly [what: string, content: string | Buffer][] = [
+    ['is empty', ''],
+    ['has another text', 'no PEM'],
+    ['has a certificate in DER', new X509Certificate(cert).raw],
+    ['has a damaged certificate', cert.replace(/\n.{40}/, '\n')],
+  ];
+  for (const [what, content] of files) {
+    it(`are rejected if the file of sslrootcert ${what}`, async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), 'users-service-hosts-'));
+      t.after(() => rm(folder, { recursive: true }));
+      const [good, bad] = [join(folder, 'good.crt'), join(folder, 'bad crt')];
+      await writeFile(good, `a comment\n${cert}`);
+      await writeFile(bad, content);
+      const url = `postgres://u:p@h/db?sslmode=verify-full&sslrootcert=${good}`;
+      parseHosts(pg.Client, url);
+      // The driver uses the last one.
+      assert.throws(() => parseHosts(pg.Client, `${url}&sslrootcert=${bad}#x`), {
+        kind: 'invalid',
+        message: `the database URL cannot be used: sslrootcert must be a file with a certificate in PEM, not ${bad}`,
+      });
+    });
+  }
 
   it('are rejected if they prefer standbys', () => {
     assert.throws(() => parseHosts(pg.Client, 'postgres://h/db?target_session_attrs=standby'), {
