@@ -54,7 +54,7 @@ async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
     const findings = paths.map((path) => ok(`${path} can be read`));
     if (files.tls === undefined) return findings;
     const key = settings['tls-key'].text;
-    return [...findings, ...(await examineCertificates(parsed)), await examineKey(key)];
+    return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return error.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));

@@ -4,7 +4,7 @@ import { fittingConnections } from '../service.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { type Files, type ParsedConfig, readFiles } from './settings.ts';
+import type { Files, ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
@@ -13,12 +13,13 @@ const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
 /** Warns of what works now, but may fail later: certificates, a limit on open files, a version of SQLite. */
 export async function reportProblems(
   parsed: ParsedConfig,
+  files: Files,
   observe: Observe,
-  examinations: readonly ((parsed: ParsedConfig) => Promise<Finding[]>)[] = atStart,
+  examinations: readonly ((parsed: ParsedConfig, files: Files) => Promise<Finding[]>)[] = atStart,
 ): Promise<void> {
   try {
     for (const examine of examinations) {
-      for (const { level, what, remedy } of await examine(parsed)) {
+      for (const { level, what, remedy } of await examine(parsed, files)) {
         if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
       }
     }
@@ -28,9 +29,7 @@ export async function reportProblems(
   }
 }
 
-export async function examineCertificates(parsed: ParsedConfig): Promise<Finding[]> {
-  // Files that cannot be read are reported where the service reads them.
-  const { tls }: Partial<Files> = await readFiles(parsed).catch(() => ({}));
+export async function examineCertificates({ settings }: ParsedConfig, { tls }: Files): Promise<Finding[]> {
   if (tls === undefined) return [];
   const { X509Certificate } = await import('node:crypto');
   const blocks = String(tls.cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
@@ -38,7 +37,7 @@ export async function examineCertificates(parsed: ParsedConfig): Promise<Finding
     // A certificate may have no subject, only alternative names.
     const { subject, subjectAltName = 'no name', validFromDate, validToDate } = new X509Certificate(block);
     const owner = (subject || subjectAltName).replaceAll('\n', ', ');
-    const name = `${parsed.settings['tls-cert'].text}: the certificate of ${owner}`;
+    const name = `${settings['tls-cert'].text}: the certificate of ${owner}`;
     const leftMs = validToDate.getTime() - Date.now();
     const days = Math.floor(leftMs / dayMs);
     if (validFromDate.getTime() > Date.now()) {

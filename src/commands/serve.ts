@@ -76,7 +76,10 @@ export const serve: Command = {
       context.onSignal('SIGHUP', async () => {
         await started;
         await runner.reload();
-        if (worker === undefined) await reportProblems(parsed, log.observe, [examineCertificates]);
+        if (worker !== undefined) return;
+        // The service has reported files that it could not use.
+        const files = await readFiles(parsed).catch(() => ({ apiKeys: [] }));
+        await reportProblems(parsed, files, log.observe, [examineCertificates]);
       });
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
@@ -105,8 +108,10 @@ export const serve: Command = {
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       const reporting = new AbortController();
       if (worker === undefined) {
-        void reportProblems(parsed, log.observe, [() => unreachableStandbys(config, reporting.signal)]);
-        await reportProblems(parsed, log.observe);
+        const examine = () => unreachableStandbys(config, reporting.signal);
+        void reportProblems(parsed, files, log.observe, [examine]);
+        // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
+        await reportProblems(parsed, files, log.observe);
       }
       await stopped;
       // A standby that does not respond must not delay the stop.

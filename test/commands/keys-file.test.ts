@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { printed, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
+import { runTool } from '../support/tool.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -39,6 +40,19 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
   assert.equal(await statusOf(http, 'second'), 200);
   assert.equal(await statusOf(http, 'always'), 200);
   assert.equal(await statusOf(http, 'first'), 401);
+});
+
+test('a named pipe of API keys is read once, so that it does not delay a stop', {
+  skip: process.platform === 'win32' && 'Windows has no such files',
+  timeout: 30_000,
+}, async (t) => {
+  const file = await keysFile(t, '');
+  await rm(file);
+  assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
+  assert.equal(await statusOf(running.http, 'first'), 200);
+  assert.equal(await running.end(), 0);
 });
 
 test('a SIGHUP during the start reads the file of API keys again once the service listens', async (t) => {

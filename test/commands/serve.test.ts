@@ -295,7 +295,7 @@ describe('a signal to the service', () => {
     });
     const found: unknown[] = [];
     const settings = { WORKERS: '2', MAX_CONNECTIONS: '1' };
-    await reportProblems(parseConfig({}, settings), (event) => found.push(event));
+    await reportProblems(parseConfig({}, settings), { apiKeys: [] }, (event) => found.push(event));
     assert.deepEqual(found, [{ type: 'failure', where: 'process', cause }]);
   });
 
@@ -304,7 +304,7 @@ describe('a signal to the service', () => {
     const parsed = parseConfig({}, { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url });
     const found: ServiceEvent[] = [];
     const examine = () => unreachableStandbys(parsed.config, new AbortController().signal);
-    await reportProblems(parsed, (event) => found.push(event), [examine]);
+    await reportProblems(parsed, { apiKeys: [] }, (event) => found.push(event), [examine]);
     assert.deepEqual(
       found.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
       ["the database URL cannot be used: ENOENT: no such file or directory, open '/missing/ca.pem'"],
@@ -320,7 +320,7 @@ describe('a signal to the service', () => {
       t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
       const found: unknown[] = [];
       const settings = { WORKERS: workers, DATABASE_URL: database, MAX_CONNECTIONS: '1' };
-      await reportProblems(parseConfig({}, settings), (event) => found.push(event));
+      await reportProblems(parseConfig({}, settings), { apiKeys: [] }, (event) => found.push(event));
       const what = 'SQLite 3.51.2 may damage a file to which several processes write';
       const message = `${what}; use Node.js 24.15 or 26, or one process`;
       assert.deepEqual(found, Array(warnings).fill({ type: 'warning', message }));
