@@ -101,6 +101,8 @@ export class HttpServer {
             ...settings,
             ...tlsSettings,
             ...tls,
+            // With its default, Node.js would reject clients that offer only HTTP/1.0.
+            ALPNProtocols: ['http/1.1', 'http/1.0'],
             handshakeTimeout: headersTimeoutMs,
           });
     this.#server = server;

@@ -258,6 +258,30 @@ describe('a new certificate', () => {
   });
 });
 
+describe('the HTTP port, by the protocols that a client offers,', () => {
+  const offers: readonly (readonly [offered: string[], chosen: string | false | undefined])[] = [
+    [['h2', 'http/1.1', 'http/1.0'], 'http/1.1'],
+    [['http/1.0'], 'http/1.0'],
+    [[], false],
+    [['h2'], undefined],
+  ];
+  for (const [offered, chosen] of offers) {
+    it(`${chosen === undefined ? 'rejects' : 'accepts'} ${offered.join() || 'none'}`, async (t) => {
+      const { port } = await start(t);
+      const socket = connectTls({ port, ALPNProtocols: offered, rejectUnauthorized: false });
+      t.after(() => socket.destroy());
+      if (chosen === undefined) {
+        await assert.rejects(once(socket, 'secureConnect'), /no application protocol/);
+        return;
+      }
+      await once(socket, 'secureConnect');
+      assert.equal(socket.alpnProtocol, chosen);
+      socket.write('GET /health HTTP/1.0\r\n\r\n');
+      assert.match(String(Buffer.concat(await socket.toArray())), /^HTTP\/1\.1 200 OK/);
+    });
+  }
+});
+
 describe('both ports accept only current versions of TLS', () => {
   const offers: readonly (readonly [what: string, options: ConnectionOptions, accepted: boolean])[] = [
     ...['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'].map(
