@@ -7,6 +7,7 @@ import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts
 import { processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
+import { examineEncryption } from './parameters.ts';
 import { findVersion, foreignMeta, schemaVersion } from './schema.ts';
 import { readServerState, type ServerState } from './server-state.ts';
 
@@ -82,6 +83,7 @@ async function examineHost(
       // Without a version, any tables are those of another program.
       examineCollations(found === 0 ? 0 : state.other_collations, state.collation),
       schema,
+      examineEncryption(client),
       ...ids,
       ...(readsStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
       examineConnections(state.free, neededConnections),

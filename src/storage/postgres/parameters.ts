@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Client } from 'pg';
 import { checkRange } from '../../check-range.ts';
+import { type Finding, ok, warn } from '../finding.ts';
 
 /** Rejects parameters of a URL that the driver accepts, but with which connections fail or are less secure. */
 export function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unknown }, url: string): void {
@@ -15,4 +16,13 @@ export function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unk
     const file = new URLSearchParams(url.split(/[?#]/)[1]).getAll('sslrootcert').at(-1);
     throw new Error(`sslrootcert must be a file with a certificate in PEM, not ${file}`, { cause });
   }
+}
+
+/** Whether the connections of the driver are encrypted, and check the certificate of the server. */
+export function examineEncryption({ ssl }: { ssl: unknown }): Finding {
+  if (ssl === false) return ok('the connection is not encrypted');
+  const text = 'the connection is encrypted';
+  return typeof ssl === 'object' && ssl !== null && 'rejectUnauthorized' in ssl && !ssl.rejectUnauthorized
+    ? warn(`${text}, but the certificate of the server is not checked`, 'use sslmode=verify-full')
+    : ok(text);
 }

@@ -3,6 +3,7 @@ import { chown, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
@@ -48,6 +49,33 @@ describe('a connection to PostgreSQL with TLS', async () => {
     await store.ping();
     assert.ok(await isEncrypted());
   });
+
+  const remedy = 'use sslmode=verify-full';
+  const findings = [
+    ['sslmode=disable', { level: 'ok', what: 'the connection is not encrypted', remedy: '' }],
+    [
+      `sslmode=verify-full&sslrootcert=${authority}`,
+      { level: 'ok', what: 'the connection is encrypted', remedy: '' },
+    ],
+    [
+      'sslmode=no-verify',
+      {
+        level: 'warn',
+        what: 'the connection is encrypted, but the certificate of the server is not checked',
+        remedy,
+      },
+    ],
+  ] as const;
+  for (const [parameters, finding] of findings) {
+    it(`is examined as "${finding.what}"`, async () => {
+      const found = await examinePostgres(`${database}?${parameters}`);
+      const named = { ...finding, what: `${new URL(database).host}: ${finding.what}` };
+      assert.deepEqual(
+        found.filter(({ what }) => what.includes('encrypted')),
+        [named],
+      );
+    });
+  }
 
   it('reports a missing file of the authority with its path', async () => {
     await assert.rejects(
