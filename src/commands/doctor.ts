@@ -1,4 +1,5 @@
-import { stat } from 'node:fs/promises';
+import { once } from 'node:events';
+import { readFile, stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { optionRows } from '../config.ts';
 import { authority, openPort, StartError } from '../start-error.ts';
@@ -82,8 +83,8 @@ async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
 }
 
 async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
-  const { host, port, 'grpc-port': grpcPort } = config;
-  const isRunning = await isServing(host, port);
+  const { host, port, 'grpc-port': grpcPort, 'tls-cert': path } = config;
+  const isRunning = path === undefined && (await isServing(host, port));
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -93,11 +94,20 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       if (!(error instanceof StartError)) throw error;
       const what = `${name}: ${error.message}`;
       if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
-      // A running service usually has both ports. With TLS its health is not checked, because the certificate may have
-      // another name.
+      // A running service usually has both ports.
       if (isRunning) return ok(`${what}, by a service that is healthy`);
-      const problem = config['tls-cert'] === undefined ? fail : warn;
-      return problem(what, 'choose another port, unless this service is already running there');
+      const remedy = 'choose another port, unless this service is already running there';
+      if (path === undefined) return fail(what, remedy);
+      const [served, inFile] = await Promise.all([
+        fingerprintAt(host, number),
+        readFile(path)
+          .then(fingerprint)
+          .catch(() => undefined),
+      ]);
+      if (served === undefined || inFile === undefined) return warn(what, remedy);
+      return served === inFile
+        ? ok(`${what}, by a service with the certificate of ${path}`)
+        : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
     }
   };
   const http = await examine('port', port);
@@ -112,4 +122,24 @@ function isServing(host: string, port: number): Promise<boolean> {
       (text) => text === '{"ok":true}',
       () => false,
     );
+}
+
+async function fingerprint(certificate: Buffer): Promise<string> {
+  const { X509Certificate } = await import('node:crypto');
+  return new X509Certificate(certificate).fingerprint256;
+}
+
+/** The fingerprint of the certificate that a port sends; `undefined` without TLS. Its health is not checked. */
+async function fingerprintAt(host: string, port: number): Promise<string | undefined> {
+  const { connect } = await import('node:tls');
+  const socket = connect({ host, port, ALPNProtocols: ['h2', 'http/1.1'], rejectUnauthorized: false });
+  socket.on('error', () => undefined);
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(probeTimeoutMs) });
+    return socket.getPeerX509Certificate()?.fingerprint256;
+  } catch {
+    return undefined;
+  } finally {
+    socket.destroy();
+  }
 }

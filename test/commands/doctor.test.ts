@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createService } from '../../src/service.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { freePorts } from '../kit/free-ports.ts';
 import { runMain } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
@@ -254,6 +256,52 @@ describe('users-service doctor', () => {
       assert.deepEqual(lines.slice(-2), [
         `ok    HTTP port: 127.0.0.1:${port} is in use, by a service that is healthy`,
         `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, by a service that is healthy`,
+      ]);
+    });
+
+    it('compares the certificate of a running service with that of the file', async (t) => {
+      const tls = createCertificate('x', 90);
+      const folder = await temporary(t, { 'cert.pem': tls.cert, 'key.pem': tls.key });
+      const cert = join(folder, 'cert.pem');
+      const observe = ({ type }: ServiceEvent) => events.push(type);
+      const events: string[] = [];
+      const service = createService({ database: 'memory:', port: 0, grpcPort: 0, tls, observe });
+      t.after(() => service.close());
+      const { http, grpc = '' } = await service.listen();
+      const [port, grpcPort] = [new URL(http).port, grpc.split(':')[1] ?? ''];
+      const ports = ['--port', port, '--grpc-port', grpcPort];
+      const args = ['--tls-cert', cert, '--tls-key', join(folder, 'key.pem'), ...ports];
+      const same = await doctor(['--database', 'memory:', ...args]);
+      assert.deepEqual(same.lines.slice(-2), [
+        `ok    HTTP port: 127.0.0.1:${port} is in use, by a service with the certificate of ${cert}`,
+        `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, by a service with the certificate of ${cert}`,
+      ]);
+
+      const { cert: renewed, key } = createCertificate('x', 90);
+      await writeFile(cert, renewed);
+      await writeFile(join(folder, 'key.pem'), key);
+      const other = await doctor(['--database', 'memory:', ...args]);
+      assert.equal(other.code, 3);
+      assert.deepEqual(other.problems, [
+        `warn  HTTP port: 127.0.0.1:${port} is in use, with another certificate than ${cert}; send SIGHUP if it is this service`,
+        `warn  gRPC port: 127.0.0.1:${grpcPort} is in use, with another certificate than ${cert}; send SIGHUP if it is this service`,
+      ]);
+      await service.close();
+      assert.deepEqual(events, ['listening', 'draining', 'closed']);
+    });
+
+    it('reports a port in use without TLS, although the service would use it', async (t) => {
+      const { cert, key } = createCertificate('x', 90);
+      const folder = await temporary(t, { 'cert.pem': cert, 'key.pem': key });
+      const server = createServer((socket) => socket.end('no TLS')).listen(0, '127.0.0.1');
+      t.after(() => server.close());
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
+      const ports = ['--port', `${port}`, '--grpc-port', '0'];
+      const { problems } = await doctor(['--database', 'memory:', ...tls, ...ports]);
+      assert.deepEqual(problems, [
+        `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
       ]);
     });
 
