@@ -9,6 +9,8 @@ import { closeSlackMs } from '../../src/commands/serve.ts';
 import { parseConfig, variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { readyTimeoutMs } from '../../src/rest/routes.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { startService } from '../support/service.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -99,6 +101,19 @@ test('the container file copies existing files, and its user is not root', () =>
   for (const name of copied) assert.ok(existsSync(join(root, name)), name);
   assert.match(container, /^USER 1000:1000$/m);
 });
+
+for (const tls of [undefined, createCertificate('users.example')]) {
+  test(`the health check of the container works ${tls === undefined ? 'without' : 'with'} TLS`, async (t) => {
+    const { service, port } = await startService(t, tls && { tls });
+    const check = JSON.parse(/^ {2}CMD (.+)$/m.exec(container)?.[1] ?? '');
+    assert.equal(check.shift(), 'node');
+    const env = { ...process.env, PORT: String(port), ...(tls && { TLS_CERT: '/tls/tls.crt' }) };
+    const run = async () => (await runTool(process.execPath, check, { env })).code;
+    assert.equal(await run(), 0);
+    await service.close();
+    assert.equal(await run(), 1);
+  });
+}
 
 test('the container file gives a migration an hour before its health check may fail', () => {
   assert.match(container, /^HEALTHCHECK .*--start-period=1h /m);
