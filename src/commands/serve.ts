@@ -76,8 +76,8 @@ export const serve: Command = {
       context.onSignal('SIGHUP', async () => {
         await started;
         await runner.reload();
-        if (worker !== undefined) return;
-        // The service has reported files that it could not use.
+        if (!('kill' in runner)) return;
+        // The workers have reported files that they could not use.
         const files = await readFiles(parsed).catch(() => ({ apiKeys: [] }));
         await reportProblems(parsed, files, log.observe, [examineCertificates]);
       });
@@ -200,13 +200,15 @@ function singleService(
     stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
     async reload() {
       try {
-        const { tls, apiKeys } = await readFiles(parsed);
+        const files = await readFiles(parsed);
+        const { tls, apiKeys } = files;
         if (tls === undefined && config['api-keys-file'] === undefined) {
           return observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
         }
         if (tls !== undefined) service.setTls(tls);
         service.setApiKeys(apiKeys);
         observe({ type: 'reloaded' });
+        if (worker === undefined) await reportProblems(parsed, files, observe, [examineCertificates]);
       } catch (cause) {
         service.reportFailure(cause);
       }

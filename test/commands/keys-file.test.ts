@@ -42,7 +42,7 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
   assert.equal(await statusOf(http, 'first'), 401);
 });
 
-test('a named pipe of API keys is read once, so that it does not delay a stop', {
+test('a named pipe of API keys is read once at the start and at SIGHUP, so that it does not delay a stop', {
   skip: process.platform === 'win32' && 'Windows has no such files',
   timeout: 30_000,
 }, async (t) => {
@@ -52,6 +52,10 @@ test('a named pipe of API keys is read once, so that it does not delay a stop', 
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
   const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
   assert.equal(await statusOf(running.http, 'first'), 200);
+  running.child.kill('SIGHUP');
+  await writeFile(file, 'second\n');
+  await printed(running, 'reloaded');
+  assert.equal(await statusOf(running.http, 'second'), 200);
   assert.equal(await running.end(), 0);
 });
 
