@@ -1,11 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Change,
-  type ChangePage,
-  type ChangeQuery,
-  isWanted,
-  maxChangeLimit,
-} from '../domain/change.ts';
+import type { Change, ChangePage, ChangeQuery } from '../domain/change.ts';
+import { isWanted, maxChangeLimit } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
@@ -136,7 +131,8 @@ export class Followers {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${follower.after}\n\n`;
       while (!isOver()) {
-        const isRecent = follower.recent === this.#recent && follower.after >= follower.recent.from;
+        const { after } = follower;
+        const isRecent = follower.recent === this.#recent && after >= follower.recent.from;
         // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
         const text = isRecent
           ? this.#recentText(follower, query, request)
@@ -151,6 +147,9 @@ export class Followers {
           woken = Promise.withResolvers();
           // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
+          // After a failover, the store may end before `from` until the reader notices it.
+          else if (follower.after === after && after < this.#recent.from)
+            await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
           // All followers wake at once, and one that is behind may read many unwanted changes.
           await scheduler.pause();
         }
@@ -218,7 +217,7 @@ export class Followers {
       } catch (cause) {
         if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
         // After a failover, the new server may have other changes at these positions.
-        this.#recent.from = this.#recent.to;
+        if (DomainError.from(cause).kind !== 'overloaded') this.#recent.from = this.#recent.to;
         await sleep(retryMs, undefined, { ref: false });
         this.#isStale = true;
       }
