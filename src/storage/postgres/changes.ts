@@ -149,15 +149,20 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
  * it lacks the changes of the pause. On a server that takes no writes yet, resolves to the statement to send before the
  * first write. Throws if sessions take positions in blocks: a write could then have a position that readers have passed.
+ * The source of an export writes none.
  */
-export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<Sql | undefined> {
+export async function prepareFeed(
+  client: ClientBase,
+  isKept: boolean,
+  isSource = false,
+): Promise<Sql | undefined> {
   const { rows } = await client.query<{ complete: boolean; read_only: string; cache: number }>(
     `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
-      (SELECT seqcache FROM pg_sequence WHERE seqrelid = 'changes_position_seq'::regclass) AS cache
+      (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
     FROM change_feed`,
   );
   const { complete, cache = 1 } = rows[0] ?? {};
-  if (isKept && cache > 1) {
+  if (isKept && !isSource && cache > 1) {
     const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes`;
     throw new Error(`${problem}: set CACHE 1`);
   }

@@ -151,9 +151,9 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
 function meaningOf(error: unknown): Meaning {
   const state = sqlState(error);
   if (state === undefined) return unknown;
-  // Our only unique indexes are those of primary keys.
+  // Our only unique indexes are those of primary keys. If another index has the name, PostgreSQL appends a number.
   const { constraint } = Object(error);
-  if (state === '23505' && typeof constraint === 'string' && !constraint.endsWith('_pkey')) return taken;
+  if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
   const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
   return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
 }

@@ -78,10 +78,11 @@ async function examineHost(
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client) : [];
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
+    const isForeign = found === 0 || schema.what === foreignMeta;
     const findings = [
       ...examineServer(state, isPooled, clock),
       // Without a version, any tables are those of another program.
-      examineCollations(found === 0 ? 0 : state.other_collations, state.collation),
+      examineCollations(isForeign ? 0 : state.other_collations, state.collation),
       schema,
       examineEncryption(client),
       ...ids,
@@ -151,9 +152,17 @@ async function examineIds(client: Client): Promise<Finding[]> {
       THEN coalesce(pg_sequence_last_value('${name}'), 0) END`,
   );
   const { rows } = await client.query<{ name: string; id: number }>(behind.join(' UNION ALL '));
-  return rows.map(({ name, id }) =>
-    fail(`the sequence ${name} is behind ${id}`, `run SELECT setval('${name}', ${id})`),
+  const { rows: cached } = await client.query<{ cache: number }>(
+    `SELECT seqcache AS cache FROM pg_sequence WHERE seqrelid = 'changes_position_seq'::regclass AND seqcache > 1`,
   );
+  return [
+    ...rows.map(({ name, id }) =>
+      fail(`the sequence ${name} is behind ${id}`, `run SELECT setval('${name}', ${id})`),
+    ),
+    ...cached.map(({ cache }) =>
+      warn(`the sequence changes_position_seq has CACHE ${cache}`, 'set CACHE 1, or use --changes-kept off'),
+    ),
+  ];
 }
 
 function examineConnections(free: number, needed: number): Finding {

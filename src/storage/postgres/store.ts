@@ -115,7 +115,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   try {
     await pool.prepare(async (client) => {
       await prepareSchema(client, warn, options.mustExist);
-      beforeFirst = await prepareFeed(client, hasFeed);
+      beforeFirst = await prepareFeed(client, hasFeed, options.mustExist);
     });
   } catch (caught) {
     await pool.close();

@@ -75,6 +75,7 @@ describe('a PostgreSQL error', () => {
   it('of a unique index becomes a conflict, unless the index is that of a primary key', () => {
     for (const [constraint, kind] of [
       ['users_pkey', 'unavailable'],
+      ['users_pkey1', 'unavailable'],
       ['users_name', 'conflict'],
     ]) {
       const error = Object.assign(fromServer('23505'), { constraint });

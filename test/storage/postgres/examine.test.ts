@@ -72,6 +72,11 @@ describe('the examination of a PostgreSQL database', () => {
       'fail HOST: a table meta of another program is there: use a separate database or schema',
     ],
     [
+      'a sequence of positions that sessions take in blocks',
+      () => 'ALTER SEQUENCE changes_position_seq CACHE 100',
+      'warn HOST: the sequence changes_position_seq has CACHE 100',
+    ],
+    [
       'a column of each kind of record with another sort order',
       () =>
         recordKinds
@@ -156,6 +161,11 @@ describe('the examination of a PostgreSQL database', () => {
     await session.query('CREATE SCHEMA app AUTHORIZATION stranger');
     url.search = '?options=-csearch_path%3Dapp,public';
     assert.deepEqual(await problemsOf(url.href), [], 'the service creates its tables in app');
+    await session.query('CREATE TABLE meta (k text, v text); GRANT SELECT ON meta TO stranger');
+    url.search = '';
+    assert.deepEqual(await problemsOf(url.href), [
+      'fail HOST: a table meta of another program is there: use a separate database or schema',
+    ]);
   });
 
   it('reports a search_path without a schema, and names the schema in which the user may not create', async (t) => {

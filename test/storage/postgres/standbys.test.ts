@@ -235,6 +235,7 @@ describe('reads from standbys', async () => {
 
   it('use a standby as soon as it has replayed the creation of the tables', async (t) => {
     await set(slow, 'recovery_min_apply_delay', '1min');
+    t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
     await primary.query('CREATE SCHEMA late', [], database);
     const [writes, standbys] = [urlOf(primary), urlOf(slow)].map((url) => inSchema(url, 'late'));
     const { store, reads, outcomes, untilAnswered } = await open(t, String(writes), String(standbys));
