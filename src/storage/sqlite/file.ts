@@ -56,7 +56,7 @@ export function realPath(path: string): string {
  */
 export function checkLog(path: string): void {
   if (isMountedAlone(path)) {
-    throw new Error('it is mounted without its folder, where its log must be: mount the folder');
+    throw new Error('it is mounted by itself, but its log is not: mount the folder instead');
   }
   const log = `${path}-wal`;
   // Look at the log first, because another process creates it last.
@@ -67,7 +67,7 @@ export function checkLog(path: string): void {
 }
 
 /**
- * Whether a file is mounted, but neither its folder nor its log, as by `docker run -v ./users.db:/data/users.db`. The
+ * Whether a file is itself a mount, but its log is not, as by `docker run -v ./users.db:/data/users.db`. The
  * commits in the log would be lost with the container. `mounts` is the text of /proc/self/mountinfo.
  */
 export function isMountedAlone(path: string, mounts = readMounts()): boolean {
@@ -157,8 +157,9 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
     const stats = statOf(place);
     if (stats !== undefined && identityOf(stats) === identity) return stats.size;
     // When SQLite closes, it leaves the log beside the new file, and the next start would apply it to that file.
-    const other = `, or stop the service, remove ${path}-wal and -shm of the old file, and start it`;
-    throw lost(`${place} has been removed or replaced`, `: put it back${place === path ? other : ''}`);
+    const isReplaced = place === path && stats !== undefined;
+    const other = `. If you replaced it, stop the service, remove ${path}-wal and -shm of the old file, and start it`;
+    throw lost(`${place} has been removed or replaced`, `: put it back${isReplaced ? other : ''}`);
   };
   const sizes = suffixes.map((suffix, i) => sizeAt(path + suffix, identities[i]));
   sizeAt(givenPath, identities[0]);

@@ -169,7 +169,7 @@ describe('the file of a SQLite store', () => {
       writeFileSync(mounted, '');
       if (spawnSync('mount', ['--bind', path, mounted]).status !== 0) return t.skip('only root can mount');
       t.after(() => spawnSync('umount', ['-l', mounted]));
-      const problem = 'it is mounted without its folder, where its log must be: mount the folder';
+      const problem = 'it is mounted by itself, but its log is not: mount the folder instead';
       assert.equal((await refusal(mounted)).message, `cannot open the SQLite file ${mounted}: ${problem}`);
       const [finding] = examineSqlite(mounted);
       assert.deepEqual([finding?.level, finding?.what], ['fail', `${mounted}: ${problem}`]);
@@ -265,10 +265,11 @@ describe('the files of a SQLite store that is in use', () => {
 
   for (const suffix of ['', '-wal', '-shm']) {
     it(`fail writes and readiness while users.db${suffix} is missing, and recover when it is back`, async (t) => {
-      const { path, store, notReady } = await open(t);
+      const { path, store } = await open(t);
       const file = path + suffix;
       renameSync(file, `${file}.away`);
-      await notReady(`${file} has been removed or replaced`);
+      const message = `the file ${file} has been removed or replaced since it was opened: put it back`;
+      await assert.rejects(store.ping(), { kind: 'unavailable', cause: new Error(message) });
       for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
       renameSync(`${file}.away`, file);
       assert.ok((await store.users.create({ name: 'Bob' })).value.id > 1);
@@ -291,7 +292,7 @@ describe('the files of a SQLite store that is in use', () => {
     await store.users.create({ name: 'Bob' });
     renameSync(`${path}.backup`, path);
     await notReady(
-      `${path} has been removed or replaced since it was opened: put it back, or stop the service, remove ` +
+      `${path} has been removed or replaced since it was opened: put it back. If you replaced it, stop the service, remove ` +
         `${path}-wal and -shm of the old file, and start it`,
     );
     await store.close();
