@@ -50,7 +50,7 @@ function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
 /** Why `import` will reject a record, such as one that another program wrote; `undefined` if it will accept it. */
 export function problemOf(kind: RecordKind, row: Row): string | undefined {
   try {
-    parseRow(kind, { ...row });
+    parseRow(kind, row as unknown as Fields);
     return undefined;
   } catch (error) {
     return `${nameOf(kind)} ${row.id}: ${describeError(error)}`;

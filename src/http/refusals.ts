@@ -85,8 +85,8 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     }
     socket.destroy();
   }
-  // A connection that was opened in advance and never used. Its client would take 408 for the response to its next
-  // request. With TLS, the handshake does not count.
+  // Nothing was read, most likely because the connection was opened in advance and never used. Its client would take 408
+  // for the response to its next request. With TLS, the handshake does not count.
   else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
   // The error is in the head of a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);

@@ -41,6 +41,7 @@ type Line =
 interface Text {
   text: string;
   bytes: number;
+  /** The number of lines in this text. */
   events: number;
   /** The number of lines that are lost with this text, with those that its `dropped` lines report. */
   lines: number;

@@ -351,7 +351,9 @@ for (const secure of [false, true]) {
   const over = secure ? ' over TLS' : '';
   test(`a connection that sends nothing is closed at the timeout without a response or an event${over}`, async (t) => {
     const tls = secure ? createCertificate() : undefined;
-    const { port, events } = await startKit(t, {}, { timeouts: quick, ...(tls && { tls }) });
+    // The handshake must end in time too.
+    const timeouts = secure ? { ...quick, headersTimeoutMs: 3_000, requestTimeoutMs: 3_000 } : quick;
+    const { port, events } = await startKit(t, {}, { timeouts, ...(tls && { tls }) });
     const socket = secure
       ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
       : connect(port, '127.0.0.1');

@@ -121,7 +121,7 @@ describe('a log line', () => {
     assert.match(log.lines().join('\n'), / \/Users\/\\u009b31m\\u001b\[2J /);
   });
 
-  for (const text of ['\u009b31m', 'a\u0085b', '\u007f\u0080\u009f', '\u001b[2J', 'é']) {
+  for (const text of ['\u009b31m', 'a\u0085b', '\u0080\u009f', '\u001b[2J', 'é']) {
     it(`in JSON has no control character of ${inspect(text)}, which a client sent`, (t) => {
       const log = start(t);
       log.observe({ ...request, path: `/${text}` });
