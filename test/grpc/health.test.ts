@@ -70,8 +70,8 @@ async function next(stream: ClientReadableStream<HealthStatus>): Promise<string>
 
 for (const service of ['', 'Users']) {
   test(`Check and Watch of ${JSON.stringify(service)} return SERVING, and NOT_SERVING while the service drains`, async (t) => {
-    const running = await startService(t, { grpcPort: 0, drainDelayMs: 60_000 });
     const endDelay = holdPauses(t);
+    const running = await startService(t, { grpcPort: 0, drainDelayMs: 60_000 });
     const client = healthClient(t, running.grpc);
     assert.deepEqual(await call(client, 'Check', { service }), { status: 'SERVING' });
     const stream = watch(client, service);

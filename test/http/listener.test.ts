@@ -369,7 +369,7 @@ test('a response may wait for an earlier one of the host, but not for a client t
   [message.httpVersion, message.rawHeaders] = ['1.1', ['Host', 'h']];
   const response = new ServerResponse(message);
   face.listener(message, response);
-  while (!response.headersSent) await new Promise((resolve) => setImmediate(resolve));
+  while (!response.headersSent && !t.signal.aborted) await new Promise((resolve) => setImmediate(resolve));
   t.mock.timers.tick(60_000);
   assert.equal(response.destroyed, false);
   // The response of the host has ended.
@@ -406,7 +406,7 @@ test('pipelined requests beyond the memory for waiting requests are not parsed',
     t.after(() => socket.destroy());
     sockets.push(socket.resume());
     const isParsed = () => parsed.size === sockets.length && [...parsed.values()].at(-1) === 1_000;
-    while (!isParsed() && !ended) await new Promise((resolve) => setImmediate(resolve));
+    while (!isParsed() && !ended && !t.signal.aborted) await new Promise((resolve) => setImmediate(resolve));
   }
   const counts = [...parsed.values()];
   assert.ok(counts.length > 2 && counts[0] === 1_000, `${counts}`);
@@ -458,7 +458,7 @@ test('replies that become ready at the same moment are sent over several turns o
   assert.equal(waiting, replies.length);
   let turns = 0;
   let isSent = false;
-  const all = Promise.all(replies).then(() => {
+  const all = Promise.all(replies).finally(() => {
     isSent = true;
   });
   commit.resolve();

@@ -9,9 +9,13 @@ export function recordPauses(t: TestContext): readonly number[] {
   return pauses;
 }
 
-/** Makes every pause of `node:timers/promises` last until the returned function is called. */
+/**
+ * Makes every pause of `node:timers/promises` last until the returned function is called, or the test ends. Must be called
+ * before a service starts, whose close may wait for a pause.
+ */
 export function holdPauses(t: TestContext): () => void {
   const { promise, resolve } = Promise.withResolvers<void>();
+  t.after(() => resolve());
   replacePauses(t, () => promise);
   return resolve;
 }

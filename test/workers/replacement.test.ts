@@ -17,9 +17,12 @@ import { ask, counted, healthOf, portOf, scrape, start, workersOf } from './pool
 function load(t: TestContext, { http, grpc }: ServiceProcess) {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const clients = [usersClient(t, grpc), usersClient(t, grpc)];
-  t.after(() => agent.destroy());
   const failures: unknown[] = [];
   let stopped = false;
+  t.after(() => {
+    stopped = true;
+    agent.destroy();
+  });
   let requests = 0;
   const repeat = async (work: () => Promise<void>) => {
     while (!stopped) {

@@ -354,7 +354,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await pool.close();
     });
 
-  it('are all replaced for waiting writes when they are lost', async () => {
+  it('are all replaced for waiting writes when they are lost', async (t) => {
     let opened = 0;
     const { driver, statements } = heldDriver(async () => {
       if (opened === 5) throw refusal('53300');
@@ -367,6 +367,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     for (const statement of statements.splice(0)) statement.reject(refusal('57P01'));
     await until(() => statements.length === 5, 'five other calls run');
     const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    t.after(() => clearInterval(timer));
     await calls;
     clearInterval(timer);
     await pool.close();
@@ -382,6 +383,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     const call = (kind: 'read' | 'write') => pool[kind]({ text: kind }, []);
     const first = Promise.all(Array.from({ length: 6 }, () => call('read')));
     const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    t.after(() => clearInterval(timer));
     await first;
     clearInterval(timer);
     statements.length = 0;
@@ -395,6 +397,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     );
     clock.mock.restore();
     const end = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    t.after(() => clearInterval(end));
     await Promise.all(calls);
     clearInterval(end);
     await pool.close();

@@ -114,7 +114,7 @@ describe('a backup of a SQLite file', () => {
     assert.equal(await copy.users.count({}), 1);
   });
 
-  it('waits for a process that is opening the file', async () => {
+  it('waits for a process that is opening the file', async (t) => {
     const folder = temporaryFolder();
     const source = join(folder, 'users.db');
     await (await openSqliteStore(source)).close();
@@ -122,7 +122,7 @@ describe('a backup of a SQLite file', () => {
     opening.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
     const backup = backupSqlite(source, join(folder, 'backup.db'));
     // The backup creates its temporary file, and then tries to open the source, before other code can run.
-    while (!readdirSync(folder).some((name) => name.endsWith('.part')))
+    while (!readdirSync(folder).some((name) => name.endsWith('.part')) && !t.signal.aborted)
       await new Promise((resolve) => setImmediate(resolve));
     opening.close();
     await backup;
