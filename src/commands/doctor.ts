@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { optionRows } from '../config.ts';
 import { authority, openPort, StartError } from '../start-error.ts';
@@ -8,7 +8,7 @@ import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
 import { openBriefly } from './serve.ts';
-import { optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
+import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
 
@@ -26,11 +26,14 @@ export const doctor: Command = {
   flags: optionRows.map(([flag]) => flag),
   async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
+    // Read once, because a named pipe cannot be read again.
+    const files = readFiles(parsed);
+    files.catch(() => undefined);
     const levels = new Set<Finding['level']>();
     const examineProcess = () => [examineNode(nodeVersion)];
     const examinations = [examineProcess, examineOpenFiles, examineFiles, examineStore, examinePorts];
     for (const examine of examinations) {
-      for (const { level, what, remedy } of await examine(parsed)) {
+      for (const { level, what, remedy } of await examine(parsed, files)) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
         stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
@@ -47,10 +50,10 @@ function examineNode(version: string): Finding {
     : warn(`Node.js ${version}`, `use ${testedNodes.join(' or ')}, with which the service is tested`);
 }
 
-async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
+async function examineFiles(parsed: ParsedConfig, reading: Promise<Files>): Promise<Finding[]> {
   const { config, settings } = parsed;
   try {
-    const files = await readFiles(parsed);
+    const files = await reading;
     const paths = [config.public, config['api-keys-file']].filter((path) => path !== undefined);
     const findings = paths.map((path) => ok(`${path} can be read`));
     if (files.tls === undefined) return findings;
@@ -82,7 +85,7 @@ async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
   }
 }
 
-async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
+async function examinePorts({ config }: ParsedConfig, reading: Promise<Files>): Promise<Finding[]> {
   const { host, port, 'grpc-port': grpcPort, 'tls-cert': path } = config;
   const isRunning = path === undefined && (await isServing(host, port));
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
@@ -98,14 +101,10 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       if (isRunning) return ok(`${what}, by a service that is healthy`);
       const remedy = 'choose another port, unless this service is already running there';
       if (path === undefined) return fail(what, remedy);
-      const [served, inFile] = await Promise.all([
-        fingerprintAt(host, number),
-        readFile(path)
-          .then(fingerprint)
-          .catch(() => undefined),
-      ]);
-      if (served === undefined || inFile === undefined) return warn(what, remedy);
-      return served === inFile
+      const tls = await reading.then((files) => files.tls).catch(() => undefined);
+      const served = await fingerprintAt(host, number);
+      if (served === undefined || tls === undefined) return warn(what, remedy);
+      return served === (await fingerprint(tls.cert))
         ? ok(`${what}, by a service with the certificate of ${path}`)
         : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
     }
@@ -124,7 +123,7 @@ function isServing(host: string, port: number): Promise<boolean> {
     );
 }
 
-async function fingerprint(certificate: Buffer): Promise<string> {
+async function fingerprint(certificate: string | Buffer): Promise<string> {
   const { X509Certificate } = await import('node:crypto');
   return new X509Certificate(certificate).fingerprint256;
 }
