@@ -106,7 +106,7 @@ export const options = {
     meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
   // Longer than the 60 s of nginx and AWS: a balancer must close first, or its next request meets a closing connection.
   'keep-alive-timeout-ms': { kind: 'MS', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
-    meaning: 'How long a connection may wait for its next request, in ms; it closes up to a second later. 0: no limit.' },
+    meaning: 'How long a connection may wait for its next request, in ms; it closes a second later. 0: no limit.' },
   'write-timeout-ms': { kind: 'MS', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
     meaning: 'How long a client may read nothing, or less than some 1.5 MB, of its response, in ms; 0: no limit.' },
   'drain-delay-ms': { kind: 'MS', default: 0, range: timers, path: 'drainDelayMs',

@@ -74,9 +74,9 @@ async function examineKey(path: string): Promise<Finding> {
 }
 
 async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
-  const { database, workers: processes, 'read-database': standbys = '' } = config;
+  const { database, workers: processes, 'read-database': standbys = '', 'changes-kept': kept } = config;
   try {
-    const options = { processes, hasStandbys: standbys !== '' };
+    const options = { processes, hasStandbys: standbys !== '', hasFeed: Boolean(kept) };
     const findings = (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
     return [...findings, ...(await examineStandbys(config))];
   } catch (error) {

@@ -148,7 +148,7 @@ export class Followers {
           // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
           // After a failover, the store may end before `from` until the reader notices it.
-          else if (follower.after === after && after < this.#recent.from)
+          else if (!isOver() && follower.after === after && after < this.#recent.from)
             await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
           // All followers wake at once, and one that is behind may read many unwanted changes.
           await scheduler.pause();

@@ -16,6 +16,8 @@ export interface ExamineOptions {
   readonly processes?: number;
   /** Whether they read from standbys too. A standby may become the primary, and then has the connections of both. */
   readonly hasStandbys?: boolean;
+  /** Whether they keep a feed of changes. Default: `true`. */
+  readonly hasFeed?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -147,9 +147,9 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 
 /**
  * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
- * it lacks the changes of the pause. On a server that takes no writes yet, resolves to the statement to send before the
- * first write. Throws if sessions take positions in blocks: a write could then have a position that readers have passed.
- * The source of an export writes none.
+ * it lacks the changes of the pause. On a server that takes no writes yet, and with `isSource`, as for an export, resolves
+ * to the statement to send before the first write. If sessions take positions in blocks, a write could have a position
+ * that readers have passed: throws, or with `isSource` that statement fails.
  */
 export async function prepareFeed(
   client: ClientBase,
@@ -161,16 +161,17 @@ export async function prepareFeed(
       (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
     FROM change_feed`,
   );
-  const { complete, cache = 1 } = rows[0] ?? {};
-  if (isKept && !isSource && cache > 1) {
-    const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes`;
-    throw new Error(`${problem}: set CACHE 1`);
+  const { complete, read_only, cache = 1 } = rows[0] ?? {};
+  if (isKept && cache > 1) {
+    const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes: set CACHE 1`;
+    if (isSource) return { text: `DO $$ BEGIN RAISE EXCEPTION '${problem}'; END $$` };
+    throw new Error(problem);
   }
   if (complete === isKept) return undefined;
   const text = isKept
     ? `${restartFeed.text}, complete = true WHERE NOT complete`
     : 'UPDATE change_feed SET complete = false';
-  if (rows[0]?.read_only === 'on') return { text };
+  if (isSource || read_only === 'on') return { text };
   await client.query(text);
   return undefined;
 }

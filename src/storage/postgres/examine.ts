@@ -21,15 +21,16 @@ const connectionsOfProcess = 13;
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(
   url: string,
-  { role, processes = 1, hasStandbys = false, signal }: ExamineOptions = {},
+  { role, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions = {},
 ): Promise<Finding[]> {
   const { Client } = await loadDriver();
   const hosts = hostsOf(Client, url);
   const writable = role === undefined && parseHosts(Client, url).writable;
   const needed = processes * connectionsOfProcess * (hasStandbys ? 2 : 1);
   const readsStandbys = hasStandbys || role === 'standby';
+  const addsChanges = hasFeed && role === undefined;
   const results = await Promise.allSettled(
-    hosts.map((host) => examineHost(Client, host, needed, readsStandbys, signal)),
+    hosts.map((host) => examineHost(Client, host, needed, readsStandbys, addsChanges, signal)),
   );
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
@@ -51,6 +52,7 @@ async function examineHost(
   { name, url }: Host,
   neededConnections: number,
   readsStandbys: boolean,
+  addsChanges: boolean,
   signal: AbortSignal | undefined,
 ) {
   const client = new Driver({
@@ -75,7 +77,7 @@ async function examineHost(
       return fail(problem, 'start the newer release');
     });
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
-    const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client) : [];
+    const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, addsChanges) : [];
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
     const isForeign = found === 0 || schema.what === foreignMeta;
@@ -137,7 +139,7 @@ const noStandbyReads = warn(
 );
 
 /** Finds ids and positions that the service has not assigned, such as after a logical replication. */
-async function examineIds(client: Client): Promise<Finding[]> {
+async function examineIds(client: Client, addsChanges: boolean): Promise<Finding[]> {
   const last: [sequence: string, sql: string][] = [
     ...recordKinds.map((kind): [string, string] => [`${kind}_id_seq`, `SELECT max(id) FROM ${kind}`]),
     [
@@ -153,14 +155,16 @@ async function examineIds(client: Client): Promise<Finding[]> {
   );
   const { rows } = await client.query<{ name: string; id: number }>(behind.join(' UNION ALL '));
   const { rows: cached } = await client.query<{ cache: number }>(
-    `SELECT seqcache AS cache FROM pg_sequence WHERE seqrelid = 'changes_position_seq'::regclass AND seqcache > 1`,
+    `SELECT seqcache AS cache FROM pg_sequence
+    WHERE seqrelid = 'changes_position_seq'::regclass AND seqcache > 1 AND $1`,
+    [addsChanges],
   );
   return [
     ...rows.map(({ name, id }) =>
       fail(`the sequence ${name} is behind ${id}`, `run SELECT setval('${name}', ${id})`),
     ),
     ...cached.map(({ cache }) =>
-      warn(`the sequence changes_position_seq has CACHE ${cache}`, 'set CACHE 1, or use --changes-kept off'),
+      fail(`the sequence changes_position_seq has CACHE ${cache}`, 'set CACHE 1, or use --changes-kept off'),
     ),
   ];
 }

@@ -578,8 +578,13 @@ describe('the feed of changes of a PostgreSQL store', () => {
     t.after(() => without.close());
     assert.equal(without.changes, undefined);
     await without.users.create({ name: 'unseen' });
+    const source = await openPostgresStore(url, { mustExist: true });
+    const seen = (await source.changes?.position()) ?? 0;
+    await source.close();
+    await without.users.create({ name: 'unseen too' });
     const again = await openAt(t, url);
-    await assert.rejects(again.feed.read({ after: imported, limit: 1 }), { kind: 'gone' });
+    for (const after of [imported, seen])
+      await assert.rejects(again.feed.read({ after, limit: 1 }), { kind: 'gone' });
     assert.equal(await again.feed.position(), imported + 1);
     const onceMore = await openAt(t, url);
     const position = await onceMore.feed.position();
@@ -635,11 +640,12 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const message =
       /: the sequence changes_position_seq has CACHE 100, so readers would miss changes: set CACHE 1$/;
     await assert.rejects(openPostgresStore(url), { message });
-    // An export must stay possible, with the feed and without it.
-    for (const options of [{ mustExist: true }, { changesKept: 0 }]) {
-      const store = await openPostgresStore(url, options);
-      await store.close();
-    }
+    const source = await openPostgresStore(url, { mustExist: true });
+    t.after(() => source.close());
+    assert.equal((await source.summary()).users.count, 0, 'an export is possible');
+    await assert.rejects(source.users.create({ name: 'Ada' }), (error) => /CACHE 100/.test(inspect(error)));
+    const store = await openPostgresStore(url, { changesKept: 0 });
+    await store.close();
     await session.query('ALTER SEQUENCE changes_position_seq CACHE 1');
     await openAt(t, url);
   });

@@ -74,7 +74,7 @@ describe('the examination of a PostgreSQL database', () => {
     [
       'a sequence of positions that sessions take in blocks',
       () => 'ALTER SEQUENCE changes_position_seq CACHE 100',
-      'warn HOST: the sequence changes_position_seq has CACHE 100',
+      'fail HOST: the sequence changes_position_seq has CACHE 100',
     ],
     [
       'a column of each kind of record with another sort order',

@@ -162,7 +162,7 @@ describe('the file of a SQLite store', () => {
       });
     }
 
-    it('a SQLite file is rejected when it is mounted without its folder', async (t) => {
+    it('a SQLite file is rejected when it is mounted by itself', async (t) => {
       const folder = join(temporaryFolder(), 'a \\ b');
       const [path, mounted] = [join(folder, 'users.db'), join(folder, 'mounted.db')];
       await (await openSqliteStore(path)).close();
@@ -217,7 +217,7 @@ describe('the file of a SQLite store', () => {
   });
 });
 
-describe('a SQLite file counts as mounted without its folder', () => {
+describe('a SQLite file counts as mounted by itself', () => {
   const mounts = (...places: readonly string[]) =>
     places.map((place) => `43 42 254:0 /data/users.db ${place} rw,relatime - ext4 /dev/vda rw\n`).join('');
   for (const [place, isAlone] of [
