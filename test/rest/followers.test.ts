@@ -262,7 +262,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('rejects followers beyond maxFollowers, and accepts one more after another has disconnected', async (t) => {
-    const { http, events } = await startService(t, {
+    const { http, service } = await startService(t, {
       maxFollowers: 1,
       limits: { maxInFlight: 1 },
       expectFailures: true,
@@ -279,7 +279,7 @@ describe('GET /changes as a stream', () => {
       'a follower does not count towards maxInFlight',
     );
     first.response.destroy();
-    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)));
+    await until(() => /^users_service_followers 0$/m.test(service.metrics()), 'the first one has left');
     const second = await Follower.open(t, http);
     await second.block();
   });
