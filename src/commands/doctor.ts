@@ -131,8 +131,7 @@ async function fingerprint(certificate: string | Buffer): Promise<string> {
 /** The fingerprint of the certificate that a port sends; `undefined` without TLS. Its health is not checked. */
 async function fingerprintAt(host: string, port: number): Promise<string | undefined> {
   const { connect } = await import('node:tls');
-  const socket = connect({ host, port, ALPNProtocols: ['h2', 'http/1.1'], rejectUnauthorized: false });
-  socket.on('error', () => undefined);
+  const socket = connect({ host, port, rejectUnauthorized: false });
   try {
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(probeTimeoutMs) });
     return socket.getPeerX509Certificate()?.fingerprint256;

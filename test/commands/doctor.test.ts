@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -290,20 +290,30 @@ describe('users-service doctor', () => {
       assert.deepEqual(events, ['listening', 'draining', 'closed']);
     });
 
-    it('reports a port in use without TLS, although the service would use it', async (t) => {
-      const { cert, key } = createCertificate('x', 90);
-      const folder = await temporary(t, { 'cert.pem': cert, 'key.pem': key });
-      const server = createServer((socket) => socket.end('no TLS')).listen(0, '127.0.0.1');
-      t.after(() => server.close());
-      await once(server, 'listening');
-      const { port } = server.address() as AddressInfo;
-      const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
-      const ports = ['--port', `${port}`, '--grpc-port', '0'];
-      const { problems } = await doctor(['--database', 'memory:', ...tls, ...ports]);
-      assert.deepEqual(problems, [
-        `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
-      ]);
-    });
+    const servers: [what: string, serve: (socket: Socket) => unknown, key?: string][] = [
+      ['without TLS', (socket) => socket.end('no TLS')],
+      ['that never responds', (socket) => socket.resume()],
+      ['and a key that cannot be read', (socket) => socket.end('no TLS'), 'missing.pem'],
+    ];
+    for (const [what, serve, keyName = 'key.pem'] of servers) {
+      it(`reports a port in use ${what}, although the service would use TLS`, async (t) => {
+        const { cert, key } = createCertificate('x', 90);
+        const folder = await temporary(t, { 'cert.pem': cert, 'key.pem': key });
+        const server = createServer(serve).listen(0, '127.0.0.1');
+        t.after(() => server.close());
+        await once(server, 'listening');
+        const { port } = server.address() as AddressInfo;
+        const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, keyName)];
+        const ports = ['--port', `${port}`, '--grpc-port', '0'];
+        const { problems } = await doctor(['--database', 'memory:', ...tls, ...ports]);
+        assert.deepEqual(
+          problems.filter((line) => !line.includes('--tls-key')),
+          [
+            `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
+          ],
+        );
+      });
+    }
 
     it('reports an address of another machine', async () => {
       const { problems } = await doctor(['--database', 'memory:', '--host', '192.0.2.1']);
