@@ -22,7 +22,7 @@ export function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unk
 export function examineEncryption({ ssl }: { ssl: unknown }): Finding {
   if (ssl === false) return ok('the connection is not encrypted');
   const text = 'the connection is encrypted';
-  return typeof ssl === 'object' && ssl !== null && 'rejectUnauthorized' in ssl && !ssl.rejectUnauthorized
+  return Object(ssl).rejectUnauthorized === false
     ? warn(`${text}, but the certificate of the server is not checked`, 'use sslmode=verify-full')
     : ok(text);
 }

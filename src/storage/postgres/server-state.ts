@@ -19,7 +19,7 @@ export interface ServerState extends QueryResultRow {
   readonly synchronous_commit: string;
   readonly client_min_messages: string;
   readonly may_create: boolean;
-  /** The schema of the tables, or that in which they will be created; NULL if the user may use none. */
+  /** The schema of the tables, or in which they will be created, quoted for SQL; NULL if the user may use none. */
   readonly schema: string | null;
   /** The tables and sequences in this schema that have the names of ours. */
   readonly taken: readonly string[];
@@ -49,7 +49,7 @@ const stateSql = `
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('client_min_messages') AS client_min_messages,
-    place.nspname AS schema,
+    quote_ident(place.nspname) AS schema,
     to_json(ARRAY(SELECT name FROM unnest('{${tableNames},${sequences}}'::text[]) AS name
       WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = place.oid AND relname = name) ORDER BY name)) AS taken,
     coalesce(has_schema_privilege(place.oid, 'CREATE'), false) AS may_create,

@@ -171,7 +171,7 @@ describe('the examination of a PostgreSQL database', () => {
   it('reports a search_path without a schema, and names the schema in which the user may not create', async (t) => {
     const url = new URL(await postgres.createDatabase());
     const session = await openSession(t, url.href);
-    await session.query("CREATE SCHEMA app; CREATE ROLE visitor LOGIN PASSWORD 'visitor'");
+    await session.query(`CREATE SCHEMA "App"; CREATE ROLE visitor LOGIN PASSWORD 'visitor'`);
     [url.username, url.password] = ['visitor', 'visitor'];
     const examine = async (path: string) => {
       url.search = `?options=-csearch_path%3D${path}`;
@@ -181,12 +181,12 @@ describe('the examination of a PostgreSQL database', () => {
     const none = 'the search_path has no schema that the user may use';
     const remedy = 'create the schema, or run GRANT USAGE ON SCHEMA … TO the user';
     assert.deepEqual(await examine('nowhere'), [[none, remedy]]);
-    assert.deepEqual(await examine('app'), [[none, remedy]]);
-    await session.query('GRANT USAGE ON SCHEMA app TO visitor');
-    assert.deepEqual(await examine('app'), [
+    assert.deepEqual(await examine('%22App%22'), [[none, remedy]]);
+    await session.query('GRANT USAGE ON SCHEMA "App" TO visitor');
+    assert.deepEqual(await examine('%22App%22'), [
       [
         'the schema has version 0, and the user may not create tables',
-        'run GRANT CREATE ON SCHEMA app TO the user',
+        'run GRANT CREATE ON SCHEMA "App" TO the user',
       ],
     ]);
   });
