@@ -197,6 +197,46 @@ it('reads only a few changes at first for each of many clients that are far behi
   );
 });
 
+it('never sends changes that were lost in a failover, also after it has dropped the oldest of them', async (t) => {
+  const body = 'x'.repeat(10_000);
+  const filled = (title: string, count: number) => {
+    const kept = new KeptChanges(1_000);
+    for (let id = 1; id <= count; id += 1)
+      kept.add('post.created', { id, userId: 1, title, body, version: 1 });
+    return kept;
+  };
+  const lost = filled('lost', 100);
+  // The newest changes fit into memory without the first 40.
+  const { feed: current, done } = counted(filled('current', 450));
+  let source: ChangeFeed | undefined = lost;
+  const feed: ChangeFeed = {
+    read: async (query) => source?.read(query) ?? Promise.reject(new Error('the connection was lost')),
+    position: () => current.position(),
+    watch: (wake) => lost.watch(wake),
+  };
+  let failures = 0;
+  const followers = new Followers(feed, 0, () => {
+    failures += 1;
+  });
+  const request = requestOf(AbortSignal.timeout(30_000), 1024 * 1024);
+  const follow = (after: number) => {
+    const stream = followers.follow({ after, limit }, request);
+    t.after(() => stream.return(undefined));
+    return stream;
+  };
+  const newest = follow(0);
+  let text = '';
+  while (!text.includes('id: 100\n')) text = String((await newest.next()).value);
+  source = undefined;
+  lost.add('user.created', { id: 1, name: 'Ann', version: 1 });
+  await until(() => failures > 0, 'a read has failed');
+  source = current;
+  await until(() => done.changes >= 350, 'the reader has read the changes of the new server', 20_000);
+  const behind = follow(60);
+  await behind.next();
+  assert.match(String((await behind.next()).value), /^id: 61\n.*"title":"current"/);
+});
+
 it('does not read all changes for a first follower that is far behind, and sends a new change to others', async (t) => {
   const kept = new KeptChanges(10_000);
   for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import express, { type RequestHandler } from 'express';
-import { createRequestListener } from '../../src/index.ts';
+import { createRequestListener, DomainError } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 import { errorOf, open, type RequestOptions, send } from '../support/client.ts';
@@ -183,6 +183,35 @@ describe('GET /changes as a stream', () => {
     await until(() => failures().length > 0, 'a read has failed');
     broken = false;
     assert.equal(await follower.event(), '1 user.created users/1');
+  });
+
+  it('sends the newest changes from memory while the store is overloaded', async (t) => {
+    const store = createMemoryStore();
+    const { changes: feed } = store;
+    assert.ok(feed);
+    let isOverloaded = false;
+    const changes: typeof feed = {
+      ...feed,
+      // The request reads a single change, to check its position.
+      async read(...args) {
+        if (isOverloaded && args[0].limit > 1) throw new DomainError('overloaded', 'too many requests wait');
+        return feed.read(...args);
+      },
+    };
+    const repository = { ...store, changes };
+    const { http, failures } = await startService(t, { repository, expectFailures: true });
+    const first = await Follower.open(t, http);
+    for (const id of [1, 2]) {
+      await store.users.create({ name: 'Ada' });
+      assert.equal(await first.event(), `${id} user.created users/${id}`);
+    }
+    isOverloaded = true;
+    await store.users.create({ name: 'Ada' });
+    await until(() => failures().length > 0, 'a read has failed');
+    const behind = await Follower.open(t, http, '/changes', { headers: { 'last-event-id': '1' } });
+    assert.equal(await behind.event(), '2 user.created users/2');
+    isOverloaded = false;
+    for (const follower of [first, behind]) assert.equal(await follower.event(), '3 user.created users/3');
   });
 
   it('does not send changes that were lost in a failover to a client that was behind them', async (t) => {
@@ -371,6 +400,7 @@ describe('GET /changes as a stream', () => {
     const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const changes: typeof feed = {
       ...feed,
+      // The request reads a single change, to check its position.
       async read(...args) {
         started.resolve();
         await released.promise;

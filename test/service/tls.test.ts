@@ -205,6 +205,8 @@ it('a service starts with an encrypted key and its passphrase, and with arrays o
   const forms: object[] = [
     { cert: first.cert, key, passphrase },
     { cert: [first.cert], key: [first.key] },
+    { cert: [first.cert], key: first.key },
+    { cert: first.cert, key: [first.key] },
   ];
   for (const tls of forms) {
     const service = createService({ port: 0, grpcPort: 0, database: 'memory:', tls: tls as Certificate });
