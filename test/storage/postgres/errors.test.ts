@@ -73,12 +73,13 @@ describe('a PostgreSQL error', () => {
   }
 
   it('of a unique index becomes a conflict, unless the index is that of a primary key', () => {
-    for (const [constraint, kind] of [
+    for (const [constraint, kind, code = '23505'] of [
       ['users_pkey', 'unavailable'],
       ['users_pkey1', 'unavailable'],
       ['users_name', 'conflict'],
-    ]) {
-      const error = Object.assign(fromServer('23505'), { constraint });
+      ['users_check', 'internal', '23514'],
+    ] as const) {
+      const error = Object.assign(fromServer(code), { constraint });
       assert.equal(toDomainError(error, faultOf(error)).kind, kind);
     }
   });
