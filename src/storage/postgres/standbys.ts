@@ -45,11 +45,11 @@ interface LogPosition {
 type ReadCall = Parameters<PostgresPool['read']>;
 
 // The same on a primary and its standbys, once they have replayed the creation of the table.
-const tableId = `to_regclass('users')::oid, current_database()`;
+const storeId = `to_regclass('users')::oid, current_database()`;
 
 const flushed = prepared(`
   SELECT concat_ws('/', (pg_control_system()).system_identifier,
-      ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer, ${tableId}) AS history,
+      ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer, ${storeId}) AS history,
     (place - '0/0')::bigint AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
@@ -58,7 +58,7 @@ const flushed = prepared(`
 const replayed = prepared(`
   SELECT concat_ws('/', (pg_control_system()).system_identifier,
       GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)),
-      ${tableId}) AS history,
+      ${storeId}) AS history,
     (pg_last_wal_replay_lsn() - '0/0')::bigint AS bytes
   WHERE pg_is_in_recovery()`);
 
