@@ -135,41 +135,33 @@ function isFileError(error: unknown): error is { readonly path: string; readonly
 }
 
 /** Reads `--flag VALUE`, `--flag=VALUE`, switches without a value, and other arguments. */
-export function readArguments(args: readonly string[], command: Omit<Command, 'help' | 'run'>): Arguments {
+export function readArguments(given: readonly string[], command: Omit<Command, 'help' | 'run'>): Arguments {
   const { flags: names, switches = [], positionals: most = 0 } = command;
-  const types = { string: names, boolean: switches };
-  const kinds = Object.entries(types).flatMap(([type, list]) => list.map((name) => [name, { type }]));
+  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
+  // Not strict: its errors name the argument only within a sentence.
+  const { tokens } = parseArgs({ args: given.map(withToggleValue), options, strict: false, tokens: true });
   const flags: Record<string, string> = {};
   const positionals: string[] = [];
-  for (const token of parse(args.map(withToggleValue), Object.fromEntries(kinds))) {
-    if (token.kind === 'option') {
-      if (token.value !== undefined && token.name in flags) {
-        throw new UsageError(`--${token.name} must be given once`);
-      }
-      flags[token.name] = token.value ?? '';
-    } else if (token.kind === 'positional' && positionals.push(token.value) > most) {
+  for (const token of tokens) {
+    if (token.kind === 'positional' && positionals.push(token.value) > most) {
       // The message does not contain the argument, which may be the rest of a key that was written with a space.
       throw new UsageError(`argument ${token.index + 1} is not expected; --help lists all options`);
     }
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value, inlineValue } = token;
+    if (names.includes(name)) {
+      if (value === undefined || (!inlineValue && /^-./.test(value))) {
+        throw new UsageError(
+          `${rawName} must have a value; one that begins with a dash is written ${rawName}=VALUE`,
+        );
+      }
+      if (name in flags) throw new UsageError(`${rawName} must be given once`);
+    } else if (!switches.includes(name)) {
+      throw new UsageError(`${rawName} is not an option; --help lists all options`);
+    } else if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
+    flags[name] = value ?? '';
   }
   return { flags, positionals };
-}
-
-function parse(args: string[], kinds: Record<string, { type: 'string' | 'boolean' }>) {
-  try {
-    return parseArgs({ args, options: kinds, allowPositionals: true, tokens: true }).tokens;
-  } catch (error) {
-    const [, flag] = /'([^' ]+)/.exec(Error.isError(error) ? error.message : '') ?? [];
-    if (!(error instanceof TypeError && 'code' in error) || flag === undefined) throw error;
-    if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-      throw new UsageError(`${flag} is not an option; --help lists all options`);
-    }
-    throw new UsageError(
-      kinds[flag.slice(2)]?.type === 'boolean'
-        ? `${flag} takes no value`
-        : `${flag} must have a value; one that begins with a dash is written ${flag}=VALUE`,
-    );
-  }
 }
 
 /** Adds the value `true` to a toggle that was given without a value. */
