@@ -1,6 +1,7 @@
 import { fstatSync, readFileSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
-import { getSystemErrorMessage, parseArgs } from 'node:util';
+import { getSystemErrorMessage, parseArgs, promisify } from 'node:util';
 import { optionRows } from '../config.ts';
 import { DomainError, messageOf } from '../domain/errors.ts';
 
@@ -41,9 +42,6 @@ export interface Arguments {
   readonly positionals: readonly string[];
 }
 
-// As in shells: 128 and the number of the signal.
-const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
-
 // A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
 const sameSignalMs = 1_000;
 
@@ -62,7 +60,8 @@ export function onStop(
       exit(code);
     }
   };
-  for (const signal of signals) onSignal(signal, () => handle(exitCodes[signal]));
+  // The exit codes are those of shells.
+  for (const signal of signals) onSignal(signal, () => handle(128 + constants.signals[signal]));
 }
 
 /** A stack of clean-ups for the end of a command. A signal to stop runs them too, and then ends the process. */
@@ -83,9 +82,7 @@ export async function write(stream: Writable, text: string, flush = false): Prom
   const fd: unknown = Reflect.get(stream, 'fd');
   // The stream of Node.js for a file ignores that only a part of the text was written, such as on a full disk.
   if (typeof fd === 'number' && fstatSync(fd).isFile()) return writeFileSync(fd, text, { flush });
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  stream.write(text, (error) => (error ? reject(error) : resolve()));
-  await promise;
+  await promisify<void>((done) => stream.write(text, done))();
 }
 
 /** Wrong usage of a command. Its message has a line for each problem, and the exit code is 2. */
