@@ -74,6 +74,12 @@ export function removals(context: CommandContext): AsyncDisposableStack {
   return stack;
 }
 
+/** Like `stack.adopt`, also for a value that is still being made when a signal disposes the stack. */
+export function adopt<T>(stack: AsyncDisposableStack, making: Promise<T>, end: (made: T) => Promise<void>) {
+  stack.defer(() => making.then(end, () => undefined));
+  return making;
+}
+
 const packageFile = new URL('../../package.json', import.meta.url);
 export const packageVersion: string = JSON.parse(readFileSync(packageFile, 'utf8')).version;
 

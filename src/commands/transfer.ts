@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
+import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
@@ -40,10 +40,8 @@ export const copy: Command = {
     if (await areSameStore(fromUrl, toUrl)) throw new UsageError('--from and --to must differ');
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
-    const source = stores.adopt(await openSource(fromUrl, stderr), (store) => store.close());
-    const target = stores.adopt(await openStore(toUrl, { ...patience, ...warnOn(stderr) }), (store) =>
-      store.close(),
-    );
+    const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
+    const target = await adopt(stores, openStore(toUrl, { ...patience, ...warnOn(stderr) }), closeStore);
 
     const position = await source.changes?.position();
     const summary = await source.summary();
@@ -101,6 +99,8 @@ export async function openSource(url: string, stderr: Writable): Promise<Store> 
   return await openStore(url, { ...patience, ...warnOn(stderr), mustExist: true });
 }
 
+const closeStore = (store: Store): Promise<void> => store.close();
+
 /** The option of a store that prints its warnings, such as that of a migration, which may take minutes. */
 const warnOn = (stderr: Writable) => ({
   onWarning: (message: string) => stderr.write(`users-service: ${message}\n`),
@@ -126,9 +126,7 @@ ${databaseHelp}`,
     const { env, stdout, stderr } = context;
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
-    const store = cleanup.adopt(await openSource(databaseUrl(flags, env), stderr), (opened) =>
-      opened.close(),
-    );
+    const store = await adopt(cleanup, openSource(databaseUrl(flags, env), stderr), closeStore);
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
@@ -140,13 +138,9 @@ ${databaseHelp}`,
     }
     // Never overwrite an existing file, which may be the only other copy.
     const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
-    let isComplete = opening === undefined;
-    // Deferred before the file is open, because a signal may stop the process earlier.
-    removing.defer(async () => {
-      const created = await opening?.catch(() => undefined);
-      if (created !== undefined && !isComplete) await rm(path);
-    });
-    const file = opening && cleanup.use(await opening);
+    let isComplete = false;
+    const removeIncomplete = async () => (isComplete ? undefined : await rm(path));
+    const file = opening && cleanup.use(await adopt(removing, opening, removeIncomplete));
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
@@ -207,7 +201,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
       throw new Error(
         `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
-    const store = cleanup.adopt(await openStore(url, warnOn(stderr)), (opened) => opened.close());
+    const store = await adopt(cleanup, openStore(url, warnOn(stderr)), closeStore);
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     if (end !== undefined) await store.continueIds(end.lastIds);
     let added = 0;
@@ -236,12 +230,10 @@ async function openStream(path: string): Promise<Readable | undefined> {
 
 /** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, removing: AsyncDisposableStack): Promise<string> {
-  const making = mkdtemp(join(tmpdir(), 'users-import-'));
-  removing.defer(async () => {
-    const folder = await making.catch(() => undefined);
-    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-  });
-  const file = join(await making, 'records.ndjson');
+  const folder = await adopt(removing, mkdtemp(join(tmpdir(), 'users-import-')), (made) =>
+    rm(made, { recursive: true, force: true }),
+  );
+  const file = join(folder, 'records.ndjson');
   const copied = createWriteStream(file, { mode: 0o600 });
   copied.on('error', (error: NodeJS.ErrnoException) => {
     // `pipeline` ends it with the errors of the input too. That of an open has a path already.

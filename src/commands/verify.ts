@@ -3,7 +3,7 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { type Command, describeError, removals, withoutPasswords } from './command-line.ts';
+import { adopt, type Command, describeError, removals, withoutPasswords } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -29,17 +29,15 @@ export const verify: Command = {
     const url = databaseUrl(flags, context.env);
     await using cleanup = removals(context);
     const opening = schemeOf(url)?.lasting?.scratch(url);
-    // Deferred before it is open, because a signal may stop the process earlier.
-    cleanup.defer(async () => (await opening?.catch(() => undefined))?.remove());
-    const scratch = await opening;
+    const scratch = opening && (await adopt(cleanup, opening, (made) => made.remove()));
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;
     const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
       if (cleanup.disposed) throw new Error('stopped by a signal');
-      const opened = openStore(at, { ...patience, ...options });
-      // A test that failed may have left its stores open, and a signal may stop the process while a store is opened.
-      cleanup.defer(() => opened.then((store) => store.close()).catch(() => undefined));
-      const store = await opened;
+      // A test that failed may have left its store open.
+      const store = await adopt(cleanup, openStore(at, { ...patience, ...options }), (opened) =>
+        opened.close().catch(() => undefined),
+      );
       urls.set(store, at);
       return store;
     };
