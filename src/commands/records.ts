@@ -174,21 +174,16 @@ const maxLineBytes = 256 * 1024;
  * at U+2028 and U+2029, which a JSON text may contain.
  */
 async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
-  let rest: Buffer[] = [];
-  let restBytes = 0;
+  let rest = Buffer.alloc(0);
   for await (const chunk of file.createReadStream() as AsyncIterable<Buffer>) {
-    let start = 0;
-    for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', start)) {
-      yield Buffer.concat([...rest, chunk.subarray(start, end)]);
-      rest = [];
-      restBytes = 0;
-      start = end + 1;
+    rest = Buffer.concat([rest, chunk]);
+    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
+      yield rest.subarray(0, end);
+      rest = rest.subarray(end + 1);
     }
-    rest.push(chunk.subarray(start));
-    restBytes += chunk.length - start;
-    if (restBytes > maxLineBytes) break;
+    if (rest.length > maxLineBytes) break;
   }
-  if (restBytes > 0) yield Buffer.concat(rest);
+  if (rest.length > 0) yield rest;
 }
 
 function decodeLine(bytes: Buffer, lineNumber: number): string {
