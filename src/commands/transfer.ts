@@ -1,10 +1,9 @@
-import { constants, createReadStream, createWriteStream, openSync } from 'node:fs';
-import { mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { constants, createReadStream, openSync } from 'node:fs';
+import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
@@ -234,11 +233,9 @@ async function spool(input: Readable, removing: AsyncDisposableStack): Promise<s
     rm(made, { recursive: true, force: true }),
   );
   const file = join(folder, 'records.ndjson');
-  const copied = createWriteStream(file, { mode: 0o600 });
-  copied.on('error', (error: NodeJS.ErrnoException) => {
-    // `pipeline` ends it with the errors of the input too. That of an open has a path already.
-    if (error.syscall !== 'read') error.path ??= file;
-  });
-  await pipeline(input, copied);
+  await writeFile(file, input, { mode: 0o600 }).catch((error) =>
+    // Not an error of the input.
+    error.syscall === 'write' ? failedAt(file)(error) : Promise.reject(error),
+  );
   return file;
 }
