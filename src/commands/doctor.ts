@@ -1,6 +1,8 @@
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
+import { connect } from 'node:tls';
 import { optionRows } from '../config.ts';
 import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
@@ -104,7 +106,7 @@ async function examinePorts({ config }: ParsedConfig, reading: Promise<Files>): 
       const tls = await reading.then((files) => files.tls).catch(() => undefined);
       const served = await fingerprintAt(host, number);
       if (served === undefined || tls === undefined) return warn(what, remedy);
-      return served === (await fingerprint(tls.cert))
+      return served === new X509Certificate(tls.cert).fingerprint256
         ? ok(`${what}, by a service with the certificate of ${path}`)
         : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
     }
@@ -114,23 +116,15 @@ async function examinePorts({ config }: ParsedConfig, reading: Promise<Files>): 
 }
 
 /** Whether a service like this one answers at the port. */
-function isServing(host: string, port: number): Promise<boolean> {
-  return fetch(`http://${authority(host, port)}/health`, { signal: AbortSignal.timeout(probeTimeoutMs) })
-    .then((response) => response.text())
-    .then(
-      (text) => text === '{"ok":true}',
-      () => false,
-    );
-}
-
-async function fingerprint(certificate: string | Buffer): Promise<string> {
-  const { X509Certificate } = await import('node:crypto');
-  return new X509Certificate(certificate).fingerprint256;
+async function isServing(host: string, port: number): Promise<boolean> {
+  const url = `http://${authority(host, port)}/health`;
+  const response = fetch(url, { signal: AbortSignal.timeout(probeTimeoutMs) });
+  const text = await response.then((answer) => answer.text()).catch(() => undefined);
+  return text === '{"ok":true}';
 }
 
 /** The fingerprint of the certificate that a port sends; `undefined` without TLS. Its health is not checked. */
 async function fingerprintAt(host: string, port: number): Promise<string | undefined> {
-  const { connect } = await import('node:tls');
   const socket = connect({ host, port, rejectUnauthorized: false });
   try {
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(probeTimeoutMs) });
