@@ -1,6 +1,5 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { platform } from 'node:os';
-import type { SecureContextOptions } from 'node:tls';
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { parseKey, parseKeys } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
@@ -25,17 +24,16 @@ type Environment = CommandContext['env'];
 /** Reads all options: a flag overrides the environment, which overrides the default. A `UsageError` lists all problems. */
 export function parseConfig(flags: Arguments['flags'], env: Environment): ParsedConfig {
   const problems: string[] = [];
-  const settings: Partial<Record<Flag, Setting>> = {};
-  const values: Partial<Record<Flag, unknown>> = {};
-  for (const [flag, row] of optionRows) {
-    const setting = findSetting(flag, flags, env);
-    settings[flag] = setting;
-    values[flag] = readValue(row, setting, problems);
-  }
+  const settings = perFlag((flag) => findSetting(flag, flags, env));
+  const values = perFlag((flag) => readValue(options[flag], settings[flag], problems));
   const config = Object.freeze(values) as Config;
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
-  return { config, settings: settings as ParsedConfig['settings'] };
+  return { config, settings };
+}
+
+function perFlag<T>(read: (flag: Flag) => T): Record<Flag, T> {
+  return Object.fromEntries(optionRows.map(([flag]) => [flag, read(flag)])) as Record<Flag, T>;
 }
 
 /** The URL of `--database`, `DATABASE_URL`, or the default store. */
@@ -178,7 +176,8 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
     attempt(flag, `${what} in PEM that can be read`, async (path) => {
       const pem = await readFile(path);
-      await checkContext({ [part]: pem });
+      // Loaded only for a certificate, because loading takes a tenth of a start.
+      (await import('node:tls')).createSecureContext({ [part]: pem });
       return pem;
     });
   const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
@@ -216,9 +215,4 @@ async function readKeys(path: string, earlier: readonly string[]): Promise<strin
       throw new Error(`line ${index + 1}: ${messageOf(error)}`);
     }
   });
-}
-
-// Loaded only for a certificate, because loading takes a tenth of a start.
-async function checkContext(options: SecureContextOptions): Promise<void> {
-  (await import('node:tls')).createSecureContext(options);
 }
