@@ -169,8 +169,7 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
 
 /** Adds the value `true` to a toggle that was given without a value. */
 function withToggleValue(arg: string, at: number, args: readonly string[]): string {
-  const next = args[at + 1];
-  const isBare = next === undefined || next.startsWith('-');
+  const isBare = (args[at + 1] ?? '-').startsWith('-');
   return isBare && optionRows.some(([flag, { kind }]) => kind === 'on|off' && arg === `--${flag}`)
     ? `${arg}=true`
     : arg;
