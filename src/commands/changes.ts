@@ -40,16 +40,6 @@ const silenceMs = 45_000;
 /** The fields of a server-sent event that this command uses. */
 type Event = Readonly<Partial<Record<'id' | 'event' | 'data', string>>>;
 
-/** A rejection, with the exit code of the command; 0 if a retry may succeed. */
-class Refusal extends Error {
-  readonly code: number;
-
-  constructor(message: string, code: number) {
-    super(message);
-    this.code = code;
-  }
-}
-
 export const changes: Command = {
   help,
   flags: ['url', 'after', 'type', 'user', 'state'],
@@ -79,7 +69,7 @@ export const changes: Command = {
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           const gone = events.find(({ event }) => event === 'gone');
-          if (gone) throw new Refusal(`the position is no longer kept: ${reasonOf(gone.data)}`, goneCode);
+          if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
         }
       } catch (error) {
         if (signal.aborted) break;
@@ -89,9 +79,9 @@ export const changes: Command = {
         }
         // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
         const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
-        if (!isLost && !(error instanceof Refusal)) throw error;
+        if (!isLost && !(error instanceof DomainError)) throw error;
         context.stderr.write(`users-service: ${describeError(error)}\n`);
-        if (error instanceof Refusal && error.code > 0) return error.code;
+        if (error instanceof DomainError && error.kind === 'gone') return goneCode;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
@@ -172,6 +162,7 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
   }
 }
 
+/** Throws an `unavailable` error if a retry may succeed, and a `gone` error if the position is no longer kept. */
 async function checkResponse(response: Response): Promise<void> {
   const { status, headers } = response;
   const isStream = /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '');
@@ -180,12 +171,13 @@ async function checkResponse(response: Response): Promise<void> {
   const location = status >= 300 && status < 400 ? headers.get('location') : null;
   if (location !== null) {
     const origin = URL.parse(location, response.url)?.origin ?? 'an address that is not valid';
-    throw new Refusal(`${response.url} answers ${status}: it redirects to ${origin}`, 1);
+    throw new Error(`${response.url} answers ${status}: it redirects to ${origin}`);
   }
   const reason = reasonOf(body) ?? (isStream ? '' : 'not a stream of changes');
-  // Retry only if the same request may succeed later.
-  const code = status === 410 ? goneCode : status < 500 && ![408, 429].includes(status) ? 1 : 0;
-  throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
+  const message = `${response.url} answers ${status}: ${reason}`;
+  if (status === 410) throw new DomainError('gone', message);
+  if (status >= 500 || status === 408 || status === 429) throw new DomainError('unavailable', message);
+  throw new Error(message);
 }
 
 function reasonOf(body = ''): string | undefined {
