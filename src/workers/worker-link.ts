@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-export type Ports = readonly [port: number, grpcPort: number | false];
+export type Ports = { readonly port: number; readonly grpcPort: number | false };
 
 /** The messages of a worker to its primary. `gather` requests the metrics of all workers. */
 export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | 'gather';
@@ -65,7 +65,6 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const { worker } = cluster;
   const ports = env[portsVariable];
   if (worker === undefined || ports === undefined) return undefined;
-  const [port, grpcPort]: Ports = JSON.parse(ports);
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
   let gathering: Promise<MetricsSnapshot> | undefined;
@@ -80,8 +79,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   };
   return {
     options: {
-      port,
-      grpcPort,
+      ...(JSON.parse(ports) as Ports),
       /** The metrics of all workers together. Calls at the same time share one answer. */
       async renderMetrics(): Promise<string> {
         gathering ??= gather().finally(() => {

@@ -6,10 +6,8 @@ import type { Observe, ServiceEvent } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 
-export interface WorkerPoolOptions {
+export interface WorkerPoolOptions extends Ports {
   readonly count: number;
-  readonly port: number;
-  readonly grpcPort: number | false;
   readonly observe: Observe;
   /** How long a worker may take to stop, in ms; then it is killed. */
   readonly stopTimeoutMs: number;
@@ -54,7 +52,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
-    this.#ports = [options.port, options.grpcPort];
+    this.#ports = { port: options.port, grpcPort: options.grpcPort };
   }
 
   /** Resolves when all workers are listening, or to the exit code of one that has printed why it cannot start. */
@@ -141,7 +139,7 @@ export class WorkerPool {
     // The primary closes its ports with the last worker: open the same ones again, not other free ones.
     if (this.#children.size === 0 && this.#bound !== undefined) {
       const { http, grpc } = this.#bound;
-      this.#ports = [portOf(http), grpc !== undefined && portOf(grpc)];
+      this.#ports = { port: portOf(http), grpcPort: grpc !== undefined && portOf(grpc) };
     }
     const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
@@ -254,6 +252,4 @@ class ReportedExit extends Error {
   readonly code: number = 1;
 }
 
-function portOf(address: string): number {
-  return Number(/\d+$/.exec(address)?.[0]);
-}
+const portOf = (address: string): number => Number(/\d+$/.exec(address)?.[0]);

@@ -19,6 +19,7 @@ import { recordPauses } from '../support/pauses.ts';
 const series = 'users_service_failures_total';
 const start = 'users_service_start_time_seconds';
 const patience = { timeout: 20_000 };
+const ports = { port: 0, grpcPort: false } as const;
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
 
@@ -94,7 +95,7 @@ describe('scrapes of the metrics', () => {
     const worker = fakeWorker();
     Object.assign(cluster, { worker });
     t.after(() => Reflect.deleteProperty(cluster, 'worker'));
-    const link = workerLink({ USERS_SERVICE_WORKER_PORTS: '[0,false]' });
+    const link = workerLink({ USERS_SERVICE_WORKER_PORTS: JSON.stringify(ports) });
     assert.ok(link);
     link.serve(
       () => undefined,
@@ -251,7 +252,7 @@ describe('a worker that exits', () => {
     const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
     const worker = Object.assign(new EventEmitter(), { process: child });
     t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
-    forkWorker([0, false]);
+    forkWorker(ports);
     const closed: number[] = [];
     for (const seq of [1, 2, 3]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
     child.emit('internalMessage', { ack: 1 });
@@ -521,7 +522,7 @@ describe('a stop message during the start of a worker', () => {
     const folder = await mkdtemp(join(tmpdir(), 'workers-'));
     t.after(() => rm(folder, { recursive: true }));
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
-    const { code } = await runCommand(args, { env: { USERS_SERVICE_WORKER_PORTS: '[0,false]' } });
+    const { code } = await runCommand(args, { env: { USERS_SERVICE_WORKER_PORTS: JSON.stringify(ports) } });
     assert.equal(code, 0);
     assert.deepEqual(
       servers.map(({ listening }) => listening),
