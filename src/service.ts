@@ -236,6 +236,8 @@ export class Service implements AsyncDisposable {
     }
     if (this.#state !== 'serving') return;
     this.#state = 'draining';
+    // After `#closing` is set, because an observer may call `close` too.
+    await undefined;
     this.#observe({ type: 'draining' });
     this.#grpc?.setServing(false);
     if (drainDelayMs > 0) await sleep(drainDelayMs, undefined, { signal }).catch(() => undefined);

@@ -232,6 +232,21 @@ describe('close', () => {
     assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
   });
 
+  it('also waits for the end when an observer calls it at the event of draining', async () => {
+    const seen: string[] = [];
+    let inner: Promise<unknown> | undefined;
+    const { service } = make({
+      observe({ type }) {
+        seen.push(type);
+        if (type === 'draining') inner = service.close().then(() => seen.push('resolved'));
+      },
+    });
+    await service.listen();
+    await service.close();
+    await inner;
+    assert.deepEqual(seen, ['listening', 'draining', 'closed', 'resolved']);
+  });
+
   it('is called at the end of an await using block', async () => {
     const { service, events } = make();
     {
