@@ -13,28 +13,25 @@ import {
 export function memoryFeed(changesKept: number) {
   let changes: Change[] = [];
   let last = 0;
-  // The position of the last removed change.
-  let gone = 0;
   return {
     add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
       if (changesKept === 0) return;
       last += 1;
       changes.push({ position: last, type, time: new Date().toISOString(), record, origin });
       // Remove in steps: moving all changes for each added one would take longer than the write.
-      if (changes.length < changesKept * 2) return;
-      changes = changes.slice(-changesKept);
-      gone = last - changesKept;
+      if (changes.length >= changesKept * 2) changes = changes.slice(-changesKept);
     },
 
     /** Removes all changes, after a write that the feed does not contain. */
     restart(): void {
       last = Math.max(last + 1, importPosition());
-      gone = last;
       changes = [];
     },
 
     read(query: ChangeQuery): ChangePage {
       const { after, limit } = query;
+      // The kept positions have no gaps.
+      const gone = last - changes.length;
       if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
       const matching: Change[] = [];
       for (let i = after - gone; i < changes.length && matching.length <= limit; i += 1) {
