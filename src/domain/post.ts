@@ -46,5 +46,5 @@ export function parsePostQuery(userId: number, parameters: Parameters): PostQuer
 
 export const postBodies = bodyParsers<PostDraft>({
   title: { parse: (value) => parseText('title', value, titleRule) },
-  body: { parse: (value) => parseText('body', value, bodyRule), byDefault: '' },
+  body: { parse: (value) => parseText('body', value, bodyRule), absent: '' },
 });

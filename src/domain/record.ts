@@ -102,12 +102,11 @@ export function parseRecord<Field extends string>(
 
 type FieldValue = string | number;
 
-/** How clients write a field of a record. A field with neither `isOptional` nor `byDefault` is required. */
+/** How clients write a field of a record. Without `absent`, the field is required. */
 export interface FieldRule {
   readonly parse: (value: unknown) => FieldValue;
-  /** Whether the field may be absent, and `null` in a patch removes it. */
-  readonly isOptional?: true;
-  readonly byDefault?: FieldValue;
+  /** The value if the body lacks the field; `null`: the record lacks it too, and `null` in a patch removes it. */
+  readonly absent?: FieldValue | null;
 }
 
 /** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes an optional field. */
@@ -121,21 +120,19 @@ export type BodyParsers<Draft> = ReturnType<typeof bodyParsers<Draft>>;
 export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
   const entries = Object.entries<FieldRule>(rules);
   const names = Object.keys(rules);
-  const parseFields = (fields: Readonly<Record<string, unknown>>): Draft => {
-    const draft: Record<string, FieldValue> = {};
-    for (const [name, { parse, isOptional, byDefault }] of entries) {
+  /** In a replacement, `null` removes a field that the replaced record may have. */
+  const parseFields = (fields: Readonly<Record<string, unknown>>, isReplacement: boolean) => {
+    const record: Record<string, FieldValue | null> = {};
+    for (const [name, { parse, absent }] of entries) {
       const value = fields[name];
-      if (value !== undefined) draft[name] = parse(value);
-      else if (byDefault !== undefined) draft[name] = byDefault;
-      else if (!isOptional) throw invalid(name, 'is required');
+      if (value !== undefined) record[name] = parse(value);
+      else if (absent === undefined) throw invalid(name, 'is required');
+      else if (absent !== null || isReplacement) record[name] = absent;
     }
-    return draft as Draft;
+    return record;
   };
-  const removed = Object.fromEntries(
-    entries.flatMap(([name, rule]) => (rule.isOptional ? [[name, null]] : [])),
-  );
   return {
-    parseDraft: (body: unknown): Draft => parseFields(parseRecord('the body', body, names)),
+    parseDraft: (body: unknown) => parseFields(parseRecord('the body', body, names), false) as Draft,
 
     /** Parses a whole record into a patch. The body may repeat the ids of the path. */
     parseReplacement(body: unknown, path: Readonly<Record<string, number>>): Patch<Draft> {
@@ -145,15 +142,15 @@ export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, 
           throw invalid(name, `must be ${id}, the one in the path`);
         }
       }
-      return { ...removed, ...parseFields(fields) } as Patch<Draft>;
+      return parseFields(fields, true) as Patch<Draft>;
     },
 
     parsePatch(body: unknown): Patch<Draft> {
       const fields = parseRecord('the body', body, names);
       const patch: Record<string, FieldValue | null> = {};
-      for (const [name, { parse, isOptional }] of entries) {
+      for (const [name, { parse, absent }] of entries) {
         const value = fields[name];
-        if (value !== undefined) patch[name] = isOptional && value === null ? null : parse(value);
+        if (value !== undefined) patch[name] = value === null && absent === null ? null : parse(value);
       }
       return patch as Patch<Draft>;
     },

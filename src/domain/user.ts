@@ -56,7 +56,7 @@ export function parseUserQuery(parameters: Parameters): UserQuery {
 
 export const userBodies = bodyParsers<UserDraft>({
   name: { parse: (value) => parseText('name', value, nameRule) },
-  role: { parse: parseRole, isOptional: true },
+  role: { parse: parseRole, absent: null },
 });
 
 export function parseRole(value: unknown): string {
