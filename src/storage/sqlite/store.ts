@@ -96,15 +96,7 @@ function sqliteStore(
   });
   const starting = setTimeout(() => queue.start(), startWriterAfterMs).unref();
   const keysInUse = new Set<string>();
-  let isTrying = false;
 
-  // Only a write shows whether writes succeed again. It may wait for a lock, so the next ping reports it.
-  const tryWrite = async () => {
-    if (isTrying) return;
-    isTrying = true;
-    await queue.write('touch', []).catch(() => undefined);
-    isTrying = false;
-  };
   const create = async (kind: RecordKind, record: object, { idempotency, origin }: CreateOptions = {}) => {
     if (idempotency === undefined) return queue.write('create', [kind, record, undefined, origin]);
     const { key } = idempotency;
@@ -137,7 +129,7 @@ function sqliteStore(
       checkFiles(files);
       reads.operations.users.get([1]);
       if (queue.failure === undefined) return;
-      void tryWrite();
+      queue.tryAgain();
       throw unavailable(queue.failure.cause);
     },
     async close() {

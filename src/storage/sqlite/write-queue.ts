@@ -99,6 +99,11 @@ export class WriteQueue {
     });
   }
 
+  /** Writes without a change, because only a write shows whether writes succeed again, unless one waits or runs. */
+  tryAgain(): void {
+    if (this.#commits === undefined) this.write('touch', []).catch(() => undefined);
+  }
+
   /** Resolves when no write is waiting or running. */
   async drain(): Promise<void> {
     await this.#commits;
