@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { isBusy } from './errors.ts';
-import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath } from './file.ts';
+import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath, sizeOf } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
@@ -147,10 +147,6 @@ function sqliteVersion(): string {
 
 function damaged(file: string, problem: unknown): Finding {
   return fail(`${file} cannot be read: ${problem}`, 'restore a backup, and check the disk');
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function inMib(bytes: number): string {

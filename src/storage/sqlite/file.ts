@@ -60,7 +60,7 @@ export function checkLog(path: string): void {
   }
   const log = `${path}-wal`;
   // Look at the log first, because another process creates it last.
-  if (isEmpty(log) || !isEmpty(path)) return;
+  if (sizeOf(log) === 0 || sizeOf(path) > 0) return;
   throw new Error(
     `its log ${log} exists, but the file itself is missing or empty: put it back, or remove the log`,
   );
@@ -87,8 +87,9 @@ function readMounts(): string {
   }
 }
 
-function isEmpty(path: string): boolean {
-  return (statOf(path)?.size ?? 0n) === 0n;
+/** The size of a file in bytes; 0 if it is missing. */
+export function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /** Creates a file that no other user can read, unless it exists. Returns whether it did. */
