@@ -13,7 +13,6 @@ function loadCrypto(): typeof import('node:crypto') {
 export const authModes = ['none', 'writes', 'all'] as const;
 export type AuthMode = (typeof authModes)[number];
 
-/** The permissions that a key may have. */
 export const scopes = ['read', 'write', 'metrics'] as const;
 export type Scope = (typeof scopes)[number];
 
@@ -24,7 +23,6 @@ export interface Key {
   readonly digest: Buffer;
 }
 
-/** The characters that a key may have. */
 export const secretPattern = /^[\x21-\x7e]+$/;
 const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
 // A part of a list whose scopes were joined by a comma, or a key without its secret.
@@ -32,9 +30,8 @@ const unfinishedPattern = new RegExp(`^(?:[\\w.-]{1,64}:)?(?:${scopes.join('|')}
 const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
- * Parses a key of the configuration: a plain secret, which has all scopes, or `name:read+write=secret`. The secret
- * may be written as `sha256:` and its digest in hexadecimal. Throws a `TypeError`, also for the secret of an earlier
- * key, whose scopes may differ. Its message never contains the secret.
+ * Parses `secret`, which has all scopes, or `name:read+write=secret`. The secret may be `sha256:` and its digest. Throws
+ * a `TypeError`, also for the secret of an earlier key, whose scopes may differ. Its message never contains the secret.
  */
 export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
@@ -88,9 +85,8 @@ export class Access {
   }
 
   /**
-   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Fails with
-   * `unauthenticated` for an unknown key. Calls `identify` with the name of a known key, if it has one, and then fails
-   * with `forbidden` if the key lacks the scope. So the log shows whose key it is.
+   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Calls `identify` with the
+   * name of a known key before it fails as `forbidden`, so that the log shows whose key lacks the scope.
    */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;

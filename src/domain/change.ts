@@ -61,8 +61,8 @@ export const defaultChangesKept = 100_000;
 export const maxChangesKept = 100_000_000;
 
 /**
- * The minimum position at which a feed restarts after an import: the time in microseconds. A store assigns fewer than
- * one position in a microsecond, so all positions of the source are lower. A reader with one of them gets `ChangesGone`.
+ * The minimum position at which a feed restarts after an import: the time in microseconds. No store assigns a position
+ * each microsecond, so all positions of the source are lower, and are `gone`.
  */
 export function importPosition(): number {
   return Date.now() * 1_000;
@@ -99,7 +99,6 @@ export function parseChangeQuery(
   };
 }
 
-/** Parses a position that a client sent as `name`. */
 export function parseChangePosition(name: string, value: string): number {
   return parseWhole(name, value, 0, Number.MAX_SAFE_INTEGER);
 }

@@ -21,10 +21,7 @@ export type ErrorKind = (typeof errorKinds)[number];
 /** The Retry-After of temporary failures, in seconds. */
 export const retryAfterSeconds = 1;
 
-/**
- * A failure that both APIs can report. Its message is written for clients, except for `internal`, whose message and
- * `cause` are for the observer only.
- */
+/** A failure with a message for clients. The `cause`, and the message of `internal`, are only for the observer. */
 export class DomainError extends Error {
   override readonly name = 'DomainError';
   readonly kind: ErrorKind;
@@ -40,8 +37,8 @@ export class DomainError extends Error {
   }
 
   /**
-   * Converts any caught value into a `DomainError`. An unknown error becomes `internal`. So does an `AbortError` of a
-   * request that was not cancelled: a store may abort its own calls, such as after a timeout.
+   * Converts any caught value. An unknown error becomes `internal`, and so does an `AbortError` of a request that was not
+   * cancelled: a store may abort its own calls, such as after a timeout.
    */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;
@@ -52,10 +49,7 @@ export class DomainError extends Error {
   }
 }
 
-/**
- * Where it failed, if operators need the cause: `undefined` if the client is the reason. A deadline that the client of a
- * gRPC call has set has no cause; a time limit of a store has one.
- */
+/** Where it failed, for operators; `undefined` if the client is the reason. */
 export function placeOf<Face extends string>(
   error: DomainError,
   face: Face,
@@ -63,6 +57,7 @@ export function placeOf<Face extends string>(
   if (error.kind === 'internal') return face;
   // An overloaded store still answers other requests.
   if (error.kind === 'overloaded') return 'overload';
+  // A time limit of a store has a cause, but not the deadline of a client.
   const isLate = error.kind === 'deadline-exceeded' && error.cause !== undefined;
   return isLate || error.kind === 'unavailable' ? 'store' : undefined;
 }

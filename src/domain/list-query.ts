@@ -7,16 +7,12 @@ export interface SortKey<Field extends string> {
 }
 
 /**
- * A normalised sort: no field twice, no field that the filter fixes, and `id` as the last key, so that the order
- * is total. If the client did not sort by `id`, the direction of `id` is that of the previous key, so that one index
- * serves both directions.
+ * A normalised sort: no field twice, none that the filter fixes, and `id` last, so that the order is total. Unless the
+ * client gave it, the direction of `id` is that of the previous key, so that one index serves both directions.
  */
 export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
 
-/**
- * The sort values of a row, with `id` last: a place in a list that does not move when rows are inserted. An absent
- * value is the empty text.
- */
+/** The sort values of a row: a place that stays when rows are inserted. An absent value is the empty text. */
 export type Position = readonly (string | number)[];
 
 /** The fields that a list can be sorted by, each with the parser of its stored values. */
@@ -129,16 +125,14 @@ export function toPage<Row extends object>(
   return { items: rows.slice(0, limit), next: positionOf(last, sort) };
 }
 
-/** The position of a row. An absent value becomes the empty text, which sorts first. */
 export function positionOf(row: object, sort: Sort<string>): Position {
   const values = row as Readonly<Record<string, string | number | undefined>>;
   return sort.map(({ field }) => values[field] ?? '');
 }
 
 /**
- * A cursor is a position in a list, with the list's filter and sort, as base64url of JSON. It is not secret: the
- * client has just received the values in it. Every copy of the service can read it, with any store that has the
- * same rows.
+ * A cursor is a position with its list's filter and sort. It is not secret: the client has just received these values.
+ * Every copy of the service can read it, with any store that has the same rows.
  */
 export function formatCursor(filter: object, sort: Sort<string>, after: Position): string {
   return Buffer.from(JSON.stringify({ filter, sort: formatSort(sort), after })).toString('base64url');

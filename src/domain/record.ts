@@ -47,7 +47,6 @@ export function parseIds(value: string): readonly number[] {
   return [...new Set(known)].sort((a, b) => a - b);
 }
 
-/** Parses a number in a record, such as its version. */
 export function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
     throw invalid(field, `must be a whole number from ${min} to ${max}`);
@@ -55,7 +54,6 @@ export function parseInteger(field: string, value: unknown, min: number, max = m
   return value;
 }
 
-/** Parses the id of a record in JSON. */
 export function parseRecordId(value: unknown): number {
   return parseInteger('id', value, 1);
 }
@@ -65,12 +63,10 @@ export function notFound(record: RecordName, id: number, userId?: number): Domai
   return new DomainError('not-found', `${record} ${id}${owner} not found`);
 }
 
-/** The store has assigned the highest id. */
 export function idsExhausted(): DomainError {
   return new DomainError('unavailable', 'no more ids are available', { isFinal: true });
 }
 
-/** The record has the highest version and cannot change again. */
 export function versionsExhausted(record: RecordName, id: number): DomainError {
   const message = `${record} ${id} has reached the highest version and cannot be changed again`;
   return new DomainError('conflict', message, { isFinal: true });
@@ -81,10 +77,7 @@ export function stillReferenced(cause: unknown): DomainError {
   return new DomainError('conflict', 'a record of another table refers to it', { cause });
 }
 
-/**
- * Parses an object and rejects every field that is not listed, so that the client learns about misspelt and
- * read-only fields.
- */
+/** Rejects fields that are not listed, so that a client learns about misspelt and read-only ones. */
 export function parseRecord<Field extends string>(
   what: string,
   value: unknown,

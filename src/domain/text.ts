@@ -9,8 +9,7 @@ export interface TextRule {
   readonly multiline: boolean;
 }
 
-// PostgreSQL rejects U+0000. Other control characters in a name could forge log lines or send escape sequences to
-// the terminal of a reader.
+// PostgreSQL rejects U+0000. Others could forge lines of a log, or send escape sequences to a terminal.
 const controls = /\p{Cc}/u;
 const controlsInMultiline = /[\p{Cc}--[\t\n]]/v;
 
@@ -31,10 +30,7 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
   return value;
 }
 
-/**
- * Parses a text of a stored row. Rows that another program or a host has written may break the rules of the API, so it
- * accepts all texts that every database accepts.
- */
+/** Accepts all texts of every database, because other programs and hosts may store what the API rejects. */
 export function parseStoredText(value: unknown): string {
   if (typeof value === 'string' && value.isWellFormed() && !value.includes('\0')) return value;
   throw invalid('the text', 'must be well-formed Unicode without U+0000');
@@ -46,10 +42,7 @@ export function parsePrefix(field: string, value: unknown, rule: TextRule): stri
   return parseText(field, value, { ...rule, notBlank: false });
 }
 
-/**
- * Orders texts by Unicode code point, as UTF-8 bytes and `COLLATE "C"` do. JavaScript's own `<` compares UTF-16 units,
- * which puts U+1F600 before U+FF21.
- */
+/** Orders by code point, as UTF-8 and `COLLATE "C"` do. By UTF-16 units, as `<` does, U+1F600 is before U+FF21. */
 export function compareText(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i += 1) {
