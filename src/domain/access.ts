@@ -30,8 +30,8 @@ const unfinishedPattern = new RegExp(`^(?:[\\w.-]{1,64}:)?(?:${scopes.join('|')}
 const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
- * Parses `secret`, which has all scopes, or `name:read+write=secret`. The secret may be `sha256:` and its digest. Throws
- * a `TypeError`, also for the secret of an earlier key, whose scopes may differ. Its message never contains the secret.
+ * Parses `secret`, which has all scopes, or `name:read+write=secret`. The secret may be `sha256:` and its digest.
+ * Throws a `TypeError`, also for the secret of an earlier key, whose scopes may differ. The message has no secret.
  */
 export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
@@ -85,8 +85,8 @@ export class Access {
   }
 
   /**
-   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Calls `identify` with the
-   * name of a known key before it fails as `forbidden`, so that the log shows whose key lacks the scope.
+   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Calls `identify` with
+   * the name of a known key before it fails as `forbidden`, so that the log shows whose key lacks the scope.
    */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;

@@ -37,8 +37,8 @@ export class DomainError extends Error {
   }
 
   /**
-   * Converts any caught value. An unknown error becomes `internal`, and so does an `AbortError` of a request that was not
-   * cancelled: a store may abort its own calls, such as after a timeout.
+   * Converts any caught value. An unknown error becomes `internal`, and so does an `AbortError` of a request that was
+   * not cancelled: a store may abort its own calls, such as after a timeout.
    */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;

@@ -6,21 +6,18 @@ import type { Patch, RecordKind, Stored } from './record.ts';
 import type { User, UserDraft, UserQuery } from './user.ts';
 
 /**
- * Stores users and posts: the contract of every store. Its callers have parsed all values. The store guarantees
- * durability, order, uniqueness and atomicity.
+ * The contract of every store of users and posts. Its callers have parsed all values.
  *
  * - A write is acknowledged (its promise resolves) only when it is as durable as the store can make it.
  * - Ids ascend from 1 and are never reused, not even after a deletion or a restart.
  * - Ids and versions end at 2,147,483,647. Then a creation fails with `unavailable` and a change with `conflict`,
  *   both `isFinal`.
- * - Texts are ordered by code point, with an absent role before every role. Ties are ordered by `id`,
- *   in the direction of the last sort key.
+ * - Texts are ordered by code point, an absent role first, and ties by `id`, in the direction of the last sort key.
  * - Records are plain objects with exactly the fields of their type. An unset optional field is absent.
  * - A lookup that finds nothing returns `undefined` (or `false`), never an error.
- * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed,
- *   `overloaded` when it has too much work, `cancelled` or `deadline-exceeded` when the caller's
- *   signal ended the call, `internal` for anything else. Reads end when the signal aborts; a write
- *   continues.
+ * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed, `overloaded` when it has
+ *   too much work, `cancelled` or `deadline-exceeded` when the caller's signal ended the call, else `internal`.
+ * - Reads end when the signal aborts; a write continues.
  */
 export interface Repository {
   /** The feed of changes; absent if the store keeps none. */
@@ -61,26 +58,20 @@ export type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /**
  * Every acknowledged write of a user or a post, in order. A write adds its change in its own transaction, unless it
- * changes nothing. Deleting a user adds a change for each of its posts, then one for the user. Importing records
- * adds no changes: after an import, earlier positions are `gone`.
+ * changes nothing. Deleting a user first adds a change for each of its posts. An import adds no changes, but makes all
+ * earlier positions `gone`.
  */
 export interface ChangeFeed {
   /**
-   * Returns the changes after a position. After a change was read, no change appears before it, even from another
-   * process. Fails with `ChangesGone` if the next change is no longer kept, or if the position was never assigned.
+   * After a change was read, no change appears before it, even from another process. Fails with `ChangesGone` if the
+   * next change is no longer kept, or if the position was never assigned.
    */
   read(query: ChangeQuery, options?: CallOptions): Promise<ChangePage>;
 
-  /**
-   * Returns the position of the newest change that can be read; 0 if there was none yet. Later reads of records
-   * include that change and all earlier ones.
-   */
+  /** The position of the newest change that can be read, or 0. Later reads of records include all changes up to it. */
   position(options?: CallOptions): Promise<number>;
 
-  /**
-   * Calls `wake` soon after any process has added a change, until the returned function is called. It may also
-   * call `wake` when there is no new change.
-   */
+  /** Calls `wake` after each change of any process, and perhaps at other times, until the result is called. */
   watch(wake: () => void): () => void;
 }
 
@@ -93,7 +84,7 @@ export function checkRepository(given: Partial<Repository> | undefined): void {
 /** A value or a promise of it. A failure is a promise that rejects. */
 export type Answer<T> = T | Promise<T>;
 
-/** Applies `use` to an answer. If the answer is a value, does so at once, because a promise would cost a microtask. */
+/** Applies `use` to an answer, at once if it is a value, because a promise would cost a microtask. */
 export function mapAnswer<T, Result>(answer: Answer<T>, use: (value: T) => Answer<Result>): Answer<Result> {
   const isPromise = typeof answer === 'object' && answer !== null && 'then' in answer;
   return isPromise ? Promise.resolve(answer).then(use) : use(answer);
@@ -103,8 +94,8 @@ export interface CallOptions {
   /** Ends the call when the client has disconnected or its deadline has passed. */
   readonly signal?: AbortSignal;
   /**
-   * Whether `signal` has aborted already. A store that returns synchronously reads only this, because a caller may
-   * create its signal on first use, which costs as much as the read. Default: `signal.aborted`.
+   * Whether `signal` has aborted already; default: `signal.aborted`. A store that returns synchronously reads only
+   * this, because a caller may create its signal on first use, which costs as much as the read.
    */
   readonly isAborted?: boolean;
 }
@@ -113,8 +104,8 @@ export interface ChangeOptions {
   /** The client of the write; stored with its change. */
   readonly origin?: Origin;
   /**
-   * The versions that the call may change. With any other stored version the call fails with
-   * `precondition-failed`; the transaction that makes the change decides. Absent: any version.
+   * The versions that the call may change; absent: any. In the transaction of the change, any other version fails with
+   * `precondition-failed`.
    */
   readonly expected?: readonly number[] | undefined;
 }
@@ -124,10 +115,9 @@ export interface CreateOptions extends Pick<ChangeOptions, 'origin'> {
 }
 
 /**
- * Makes a creation happen once. Key, fingerprint and result are stored in the transaction of the
- * insert, for `idempotencyTtlMs`. A call with the same key then returns the first result again. With
- * another fingerprint it fails with `unprocessable`. While the first call is still running, a store may
- * wait for it or fail with `conflict`.
+ * Makes a creation happen once. Key, fingerprint and result are stored in the transaction of the insert, for
+ * `idempotencyTtlMs`. A call with the same key then returns the first result, or with another fingerprint fails with
+ * `unprocessable`. While the first call is still running, a store may wait for it or fail with `conflict`.
  */
 export interface IdempotencyKey {
   /** At most 320 ASCII characters, which may include a line break. */
@@ -160,9 +150,9 @@ export interface Store extends Repository {
   ): Promise<readonly Records[Kind][]>;
 
   /**
-   * Adds records unchanged, all or none, and resolves to the number of new records. A record that exists with equal
-   * fields is skipped. An existing record that differs, or a missing user, fails the batch with `conflict`. A new record
-   * restarts the feed of changes at the time in microseconds or later, beyond every position of another store.
+   * Adds records unchanged, all or none, and resolves to the number of new ones. Skips a record that exists with equal
+   * fields. An existing record that differs, or a missing user, fails the batch with `conflict`. A new record restarts
+   * the feed of changes at the time in microseconds or later, beyond every position of another store.
    */
   importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 

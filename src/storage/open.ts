@@ -68,8 +68,8 @@ export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'postgres://USER@HOST/NAME',
     pattern: /^postgres(ql)?:\/\/./,
-    // Part of an unescaped password could be read as the host, and the error message would show it.
-    // Without a host, `?host=` names the folder of a socket. Only the value of a parameter may contain @.
+    // Part of an unescaped password could be read as the host, and a message would show it. Without a host, `?host=`
+    // names the folder of a socket. Only the value of a parameter may contain @.
     unmetRequirement(url) {
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
       const parsed = URL.parse(firstHost.replace('@/', '@host/'));
@@ -115,8 +115,8 @@ export function schemeOf(url: string): StoreScheme | undefined {
 }
 
 /**
- * Opens the store that a URL names: `memory:`, `sqlite:PATH` (relative, or absolute as in
- * `sqlite:/var/lib/users.db` and `sqlite:///var/lib/users.db`) or `postgres://USER@HOST/NAME`.
+ * Opens the store at `memory:`, at `sqlite:PATH`, where PATH is relative, or absolute as in `sqlite:/var/lib/users.db`
+ * and `sqlite:///var/lib/users.db`, or at `postgres://USER@HOST/NAME`.
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const scheme = schemeOf(url);

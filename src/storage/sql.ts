@@ -25,17 +25,14 @@ function filterConditions(table: Table, filter: object): readonly Condition[] {
   });
 }
 
-/**
- * Adds a parameter and returns its placeholder: `?` for SQLite, `$n` for PostgreSQL. For a list it
- * returns the comparison with any of its values, which differs between the databases.
- */
+/** Adds a parameter and returns its placeholder; for a list, the comparison with any of its values. */
 export type Bind = (value: string | number | readonly (string | number)[]) => string;
 
 /** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
   const byIds = filter.find((one) => one.operator === 'in');
-  // Because of its limit, a database evaluates this subquery separately. Otherwise it might use the index of another
-  // condition, or of the order, and read most of the table for a few rows.
+  // Because of its limit, a database evaluates this subquery first. Otherwise it might use the index of the order or of
+  // another condition, and read most of the table for a few rows.
   const source =
     byIds === undefined
       ? table
@@ -49,10 +46,7 @@ export function selectSql({ table, columns, filter }: List, conditions: readonly
   return `SELECT ${columns} FROM ${source}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
 }
 
-/**
- * Whether a condition of a position makes a bound of a prefix redundant. With both, a database may begin its range at
- * the wider one, and read all rows before the position.
- */
+/** Whether a position makes a bound of a prefix redundant. With both, a database may begin at the wider one. */
 function implies({ field, operator, value }: Condition, bound: Condition): boolean {
   if (field !== bound.field || typeof value !== 'string' || typeof bound.value !== 'string') return false;
   const order = compareText(value, bound.value);

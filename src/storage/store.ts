@@ -31,10 +31,7 @@ export interface TableOperations {
   delete(key: Key, options?: ChangeOptions): Answer<boolean>;
 }
 
-/**
- * The operations of one kind of database, from which `createStore` makes a store. They may return synchronously, and do
- * not check for `close` or aborted signals.
- */
+/** The operations of one kind of database. They may return synchronously, and ignore `close` and aborted signals. */
 export interface StoreBackend {
   readonly changes?: {
     read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
@@ -51,7 +48,6 @@ export interface StoreBackend {
   close(): Answer<void>;
 }
 
-/** The error of reading from a database that must have the tables of a store, but has none. */
 export function noTables(): Error {
   return new Error('it has no tables of this service');
 }
@@ -87,10 +83,7 @@ export const optionNames: readonly string[] = [
   'pingTimeoutMs', 'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
-/**
- * Like `readNumbers`. Also throws a `TypeError` for an option that no store has, and for a clock or a callback that is
- * not a function, or a `mustExist` that is not a boolean. A store ignores the options of other stores.
- */
+/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has, or another one of a wrong type. */
 export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
   for (const name in given) {
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
@@ -102,10 +95,7 @@ export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
   return readNumbers(given, numbers);
 };
 
-/**
- * Creates a store from the operations of a database. The store closes once, and then rejects every call. A call whose
- * signal has aborted does not start.
- */
+/** Creates a store that closes once, and then rejects every call. A call whose signal has aborted does not start. */
 export function createStore(backend: StoreBackend): Store {
   const { changes, toError = DomainError.from } = backend;
   const watchers = new Watchers();
@@ -116,10 +106,7 @@ export function createStore(backend: StoreBackend): Store {
     const isAborted = options.isAborted ?? options.signal?.aborted;
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
-  /**
-   * Makes a call async, and checks for `close` and an aborted signal first. Options come last. Any other last argument
-   * has no `isAborted` and no `signal`.
-   */
+  /** Makes a call async, after `enter` with its last argument: options, or one without `isAborted` and `signal`. */
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     async (...args: Args): Promise<T> => {
@@ -223,7 +210,6 @@ class Watchers {
     return () => this.#remove(watcher);
   }
 
-  /** Must be called after each write. */
   written(): void {
     if (this.#polls.size === 0 || this.#next !== undefined) return;
     const waitMs = this.#wokenAt + wakeIntervalMs - performance.now();

@@ -7,10 +7,7 @@ export interface Column {
   readonly name: string;
   readonly field: string;
   readonly type: 'integer' | 'text';
-  /**
-   * The value of the column if the field is absent. It is not NULL: the empty text sorts before every
-   * other, as the contract requires, and the comparisons of pages do not work with NULL.
-   */
+  /** The value for an absent field. Not NULL, with which pages cannot compare; the empty text sorts first. */
   readonly absent?: '';
   /** The kind of record that this one belongs to. The column contains its id. */
   readonly parent?: RecordKind;
@@ -87,10 +84,8 @@ function describe<Kind extends RecordKind>(
       });
     },
 
-    /** The failure to import a record because a different one has its id. */
     rowDiffers: (id: number) => new DomainError('conflict', `${record} ${id} is there already and differs`),
 
-    /** The failure to import a record because its user is missing. */
     userMissing: (id: number) => new DomainError('conflict', `${record} ${id} has no user`),
   };
 }
@@ -117,10 +112,7 @@ export function recordValues(columns: readonly Column[], record: object): (strin
   return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
 }
 
-/**
- * The values for an update, in the order of the columns. A field that the patch does not contain becomes `null`, which
- * keeps the stored value. A field that is `null` in the patch becomes the absent value of its column.
- */
+/** The values for an update; `null` for a field that the patch lacks. A `null` in it becomes the absent value. */
 export function patchValues(columns: readonly Column[], patch: object): (string | number | null)[] {
   const fields = patch as Readonly<Record<string, string | number | null | undefined>>;
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));
