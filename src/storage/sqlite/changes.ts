@@ -75,8 +75,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
           insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
           countAdded(1);
         } else if (last.get()?.[0] !== restartedAt) {
-          // One restart is enough, unless it was rolled back or another process has added a change since. All processes
-          // must have a feed or none: another one could already have given a client the position of the restart.
+          // One restart is enough, unless it was rolled back or another process has added a change since.
           restart();
           restartedAt = last.get()?.[0];
         }

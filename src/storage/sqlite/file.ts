@@ -19,13 +19,12 @@ import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { unavailable } from './errors.ts';
 
-/** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
   /** The path of the database without symbolic links. */
   readonly path: string;
   /** The path that the next start will use. It may be a symbolic link. */
   readonly givenPath: string;
-  /** The device and the inode number of each file. */
+  /** The device and the inode number of the database, its log and the index of the log when they were opened. */
   readonly identities: readonly string[];
 }
 
@@ -34,10 +33,7 @@ export const maxIdleLogBytes = 64 * 1024 * 1024;
 const suffixes = ['', '-wal', '-shm'];
 const missingCodes = ['ENOENT', 'ENOTDIR'];
 
-/**
- * Resolves symbolic links, also for a file or folders that do not exist yet. SQLite keeps the log and its index beside
- * the file itself, not beside a link to it.
- */
+/** Resolves symbolic links, also of a path that does not exist yet. The log is beside the file, not beside a link. */
 export function realPath(path: string): string {
   try {
     return realpathSync.native(path);
@@ -66,10 +62,7 @@ export function checkLog(path: string): void {
   );
 }
 
-/**
- * Whether a file is itself a mount, but its log is not, as by `docker run -v ./users.db:/data/users.db`. The
- * commits in the log would be lost with the container. `mounts` is the text of /proc/self/mountinfo.
- */
+/** Whether only a file is mounted, as by `docker run -v ./users.db:/data/users.db`. A container would lose its log. */
 export function isMountedAlone(path: string, mounts = readMounts()): boolean {
   const places = mounts.split('\n').map((line) => line.split(' ')[4]);
   const escaped = path.replaceAll(/[ \t\n\\]/g, (character) => {
@@ -105,10 +98,7 @@ export function makeFile(path: string): boolean {
   }
 }
 
-/**
- * Creates a folder and its parents, for this user only. Node's own `recursive` never ends below a folder that exists
- * but accepts no new folders, as in /proc.
- */
+/** Creates a folder and its parents for this user. Node's `recursive` never ends in /proc, which accepts no folders. */
 export async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   await makeFolder(dirname(folder));
@@ -149,9 +139,8 @@ export function openFiles(path: string, givenPath: string): OpenFiles {
 }
 
 /**
- * Throws `unavailable` if a path no longer leads to the opened file: the file was removed or replaced, its folder was
- * renamed, or a link was changed. SQLite would continue to write to the old file, which the next start does not find.
- * Returns the sizes of the files.
+ * Throws `unavailable` if a path no longer leads to the opened file, such as after a folder was renamed. SQLite would
+ * continue to write to the old file, which the next start does not find. Returns the sizes of the files.
  */
 export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[] {
   const sizeAt = (place: string, identity: string | undefined): bigint => {
@@ -172,8 +161,7 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
  *
  * - A log with the same header is never shorter, because SQLite writes another header when it restarts the log.
  * - An empty log is valid: another program may checkpoint and empty it, and a write without a change leaves it empty.
- * - After another program has truncated the log to nothing, SQLite writes the next commit at the old end. So the log is
- *   not empty, but has no header.
+ * - If another program has emptied the log in use, SQLite writes the next commit at the old end, and no header.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');

@@ -75,10 +75,7 @@ function createCache<Value>() {
   };
 }
 
-/**
- * Prepares a statement that returns its rows as arrays. Creating an object with names for each row would take longer
- * than reading the row.
- */
+/** Prepares a statement whose rows are arrays: creating an object with names takes longer than reading a row. */
 export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
   statement.setReturnArrays(true);

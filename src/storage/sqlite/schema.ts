@@ -11,10 +11,9 @@ import { checkLog, maxIdleLogBytes } from './file.ts';
  * The migrations from an empty file to the current schema. A file's `user_version` is the number of applied ones. A
  * released migration must not change.
  *
- * An unset role is the empty text, which sorts before every role, and avoids comparisons with NULL in pages. SQLite adds
- * the row id to the end of each index. Read backwards, an index serves the opposite order too.
- * Rows with neighbouring names are scattered over the table. So the index by name also contains the role, and a page by
- * name does not read the table.
+ * SQLite adds the row id to the end of each index. Read backwards, an index serves the opposite order too. Rows with
+ * neighbouring names are scattered over the table, so the index by name contains the role: a page by name does not read
+ * the table.
  */
 const migrations: readonly string[] = [
   `
@@ -73,8 +72,7 @@ const migrations: readonly string[] = [
 
 export const schemaVersion = migrations.length;
 
-// The size of the page cache of each connection. The system caches the file too, so more gains little, even with
-// 10,000,000 users.
+// The page cache of a connection. The system caches the file too, so more gains little, even with 10,000,000 users.
 const cacheKib = 4_096;
 // The length of the write-ahead log at which it is copied into the file, in pages.
 const checkpointPages = 4_000;
@@ -131,8 +129,8 @@ export async function openShared(
 }
 
 /**
- * Throws if the index of the log has been removed while another process uses it. SQLite would create a new one, and
- * processes with different indexes overwrite each other's commits. The log may have been removed too.
+ * Throws if the index of the log was removed while another process uses it. SQLite would create a new one, and
+ * processes with different indexes overwrite each other's commits.
  */
 function checkLogIndex(path: string): void {
   if (existsSync(`${path}-shm`)) return;

@@ -50,10 +50,7 @@ export class WriteQueue {
   #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
   #onReply: (reply: WriterReply) => void = () => {};
-  /**
-   * Why the last group was not committed, the running one takes too long, or the writer thread failed since; `undefined`
-   * after a commit.
-   */
+  /** Why the last group was not committed, the running one takes too long, or the thread was lost since. */
   failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {
@@ -142,8 +139,7 @@ export class WriteQueue {
   }
 
   #nextGroup(): PendingWrite[] {
-    // While another process has the lock, each group waits for the full timeout. Without a limit, later writes would wait
-    // for the sum of these timeouts.
+    // While another process has the lock, each group waits for a full timeout, and later writes would for their sum.
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
     this.#rejectFirst(kept === -1 ? this.#waiting.length : kept);
