@@ -143,21 +143,13 @@ function checkLogIndex(path: string): void {
 function explained(path: string, caught: unknown): unknown {
   const disk = diskError(caught);
   if (disk !== undefined) {
-    const problem = `${disk.message}, and its disk has ${freeKibibytes(dirname(path))} KiB free`;
-    return new Error(problem, { cause: caught });
+    const { bavail, bsize } = statfsSync(dirname(path));
+    const free = Math.floor((bavail * bsize) / 1024);
+    return new Error(`${disk.message}, and its disk has ${free} KiB free`, { cause: caught });
   }
   if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
   const problem = `the database is locked by another process, and ${path}-shm is missing`;
   return new Error(problem, { cause: caught });
-}
-
-function freeKibibytes(folder: string): number | string {
-  try {
-    const { bavail, bsize } = statfsSync(folder);
-    return Math.floor((bavail * bsize) / 1024);
-  } catch {
-    return 'unknown';
-  }
 }
 
 /** Creates or migrates the tables. Afterwards the connection only reads. */
