@@ -1,13 +1,5 @@
-import {
-  type Change,
-  type ChangePage,
-  type ChangeQuery,
-  ChangesGone,
-  type ChangeType,
-  importPosition,
-  isWanted,
-  type Origin,
-} from '../../domain/change.ts';
+import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
+import { ChangesGone, importPosition, isWanted } from '../../domain/change.ts';
 
 /** A feed that keeps at least the last `changesKept` changes; none if it is 0. */
 export function memoryFeed(changesKept: number) {

@@ -1,14 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import {
-  type ListQuery,
-  type Page,
-  type Position,
-  positionOf,
-  type Sort,
-  toPage,
-} from '../../domain/list-query.ts';
+import type { ListQuery, Page, Position, Sort } from '../../domain/list-query.ts';
+import { positionOf, toPage } from '../../domain/list-query.ts';
 import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';

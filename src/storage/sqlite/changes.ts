@@ -1,14 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import {
-  type Change,
-  type ChangePage,
-  type ChangeQuery,
-  ChangesGone,
-  type ChangeType,
-  changeTypes,
-  importPosition,
-  type Origin,
-} from '../../domain/change.ts';
+import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
+import { ChangesGone, changeTypes, importPosition } from '../../domain/change.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';

@@ -8,15 +8,8 @@ import type { CreateOptions, Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
-import {
-  checkFiles,
-  checkWritable,
-  makeFile,
-  makeFolder,
-  type OpenFiles,
-  openFiles,
-  realPath,
-} from './file.ts';
+import type { OpenFiles } from './file.ts';
+import { checkFiles, checkWritable, makeFile, makeFolder, openFiles, realPath } from './file.ts';
 import { sqliteReads } from './reads.ts';
 import { migrate, openShared } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
