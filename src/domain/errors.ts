@@ -36,10 +36,7 @@ export class DomainError extends Error {
     this.isFinal = options.isFinal === true;
   }
 
-  /**
-   * Converts any caught value. An unknown error becomes `internal`, and so does an `AbortError` of a request that was
-   * not cancelled: a store may abort its own calls, such as after a timeout.
-   */
+  /** An unknown error becomes `internal`, as does an `AbortError` of a store while the request was not cancelled. */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;
     if (isCancelled && isNamed(caught, 'AbortError')) {

@@ -31,8 +31,7 @@ export type Bind = (value: string | number | readonly (string | number)[]) => st
 /** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
   const byIds = filter.find((one) => one.operator === 'in');
-  // Because of its limit, a database evaluates this subquery first. Otherwise it might use the index of the order or of
-  // another condition, and read most of the table for a few rows.
+  // Its limit makes a database evaluate this subquery first, and not read most of the table along another index.
   const source =
     byIds === undefined
       ? table

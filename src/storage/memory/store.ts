@@ -12,10 +12,7 @@ import { memoryFeed } from './changes.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
 
-/**
- * The simplest implementation of the contract, for tests and demos. No method awaits, so each is atomic. Rows are
- * frozen and replaced as a whole: returned rows never change and cannot be modified.
- */
+/** The simplest store, for tests and demos. No method awaits, so each is atomic. Returned rows are frozen. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());
   const lastIds = byKind(() => 0);

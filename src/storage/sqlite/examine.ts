@@ -95,8 +95,7 @@ function examineLog(file: string): Finding {
 
 function examineData(file: string): Finding[] {
   const url = pathToFileURL(file);
-  // Even a read-only connection would create a missing log or index. So without them, only the file is read, without a
-  // lock: no process uses it.
+  // Even a read-only connection would create a missing log or index. Without them, no process uses the file.
   const hasLog = existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
   url.search = hasLog ? 'mode=ro&readonly_shm=1' : 'immutable=1';
   try {

@@ -118,18 +118,17 @@ export function checkWritable(path: string): void {
     } catch (caught) {
       // Another process may create or remove the log at any moment.
       if (missingCodes.includes(Object(caught).code)) continue;
-      const user = userName() ?? 'of this process';
-      throw new Error(`the user ${user} cannot write to ${place}`, { cause: caught });
+      throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
     }
   }
 }
 
-function userName(): string | undefined {
+function userName(): string {
   try {
     return userInfo().username;
   } catch {
     // The user has no name on this machine.
-    return undefined;
+    return 'of this process';
   }
 }
 

@@ -11,9 +11,8 @@ import { checkLog, maxIdleLogBytes } from './file.ts';
  * The migrations from an empty file to the current schema. A file's `user_version` is the number of applied ones. A
  * released migration must not change.
  *
- * SQLite adds the row id to the end of each index. Read backwards, an index serves the opposite order too. Rows with
- * neighbouring names are scattered over the table, so the index by name contains the role: a page by name does not read
- * the table.
+ * SQLite adds the row id to each index, and reads an index backwards for the opposite order. Neighbouring names are
+ * scattered over the table. So their index also contains the role, and a page by name does not read the table.
  */
 const migrations: readonly string[] = [
   `

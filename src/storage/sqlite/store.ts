@@ -65,8 +65,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-// Starting the writer thread at once would delay the first responses. Starting it at the first write could fail,
-// because the process may then have too many open files.
+// At once, it would delay the first responses. At the first write, the process may have too many open files.
 const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;

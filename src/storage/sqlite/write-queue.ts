@@ -38,10 +38,7 @@ interface PendingWrite extends Write {
 // Other processes wait while a transaction has the lock: about 5 ms with this many writes.
 const maxGroupSize = 256;
 
-/**
- * Passes writes to the writer thread, one group at a time. Writes that arrive during a commit are the next group: the
- * slower the disk, the larger the groups.
- */
+/** Passes writes to the writer thread, one group at a time. Those that arrive during a commit are the next group. */
 export class WriteQueue {
   readonly #options: WriteQueueOptions;
   #waiting: PendingWrite[] = [];
