@@ -125,12 +125,8 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   if (scheme === undefined || requirement !== undefined)
     throw invalid('the database URL', `must be ${requirement}`);
   const { readDatabase } = options;
-  if (
-    readDatabase !== undefined &&
-    !(scheme.hasStandbys && unmetStandbysRequirement(readDatabase) === undefined)
-  ) {
-    throw invalid('readDatabase', 'must be standbys of a postgres: database');
-  }
+  const unmet = readDatabase !== undefined && (!scheme.hasStandbys || unmetStandbysRequirement(readDatabase));
+  if (unmet) throw invalid('readDatabase', 'must be standbys of a postgres: database');
   return await scheme.open(url, options);
 }
 
