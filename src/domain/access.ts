@@ -84,10 +84,7 @@ export class Access {
     this.#keys = parseKeys(keys);
   }
 
-  /**
-   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Calls `identify` with
-   * the name of a known key before it fails as `forbidden`, so that the log shows whose key lacks the scope.
-   */
+  /** `need`: a scope, or `key` for any key in every mode. Identifies a known key first, so that the log names it. */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');

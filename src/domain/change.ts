@@ -60,10 +60,7 @@ export function isWanted({ type, record }: Change, { types, userId }: ChangeQuer
 export const defaultChangesKept = 100_000;
 export const maxChangesKept = 100_000_000;
 
-/**
- * The minimum position at which a feed restarts after an import: the time in microseconds. No store assigns a position
- * each microsecond, so all positions of the source are lower, and are `gone`.
- */
+/** The minimum position after an import: the time in microseconds. No source has assigned so many positions. */
 export function importPosition(): number {
   return Date.now() * 1_000;
 }
@@ -87,9 +84,7 @@ export class ChangesGone extends DomainError {
 }
 
 /** Parses a client's query of the feed; without `after` it selects all kept changes. */
-export function parseChangeQuery(
-  parameters: Parameters,
-): Omit<ChangeQuery, 'after'> & { readonly after: number | undefined } {
+export function parseChangeQuery(parameters: Parameters) {
   const given = parseParameters(parameters, ['after', 'limit', 'type', 'user']);
   return {
     after: given.after === undefined ? undefined : parseChangePosition('after', given.after),

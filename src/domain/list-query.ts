@@ -130,10 +130,7 @@ export function positionOf(row: object, sort: Sort<string>): Position {
   return sort.map(({ field }) => values[field] ?? '');
 }
 
-/**
- * A cursor is a position with its list's filter and sort. It is not secret: the client has just received these values.
- * Every copy of the service can read it, with any store that has the same rows.
- */
+/** A cursor is a position with its list's filter and sort. It is no secret: the client has just received its values. */
 export function formatCursor(filter: object, sort: Sort<string>, after: Position): string {
   return Buffer.from(JSON.stringify({ filter, sort: formatSort(sort), after })).toString('base64url');
 }

@@ -62,7 +62,6 @@ export function sqliteReads(db: DatabaseSync) {
   };
 }
 
-/** Caches values by key. Clears the cache when it is full. */
 function createCache<Value>() {
   const cached = new Map<string, Value>();
   return (key: string, make: () => Value): Value => {

@@ -127,10 +127,7 @@ export async function openShared(
   }
 }
 
-/**
- * Throws if the index of the log was removed while another process uses it. SQLite would create a new one, and
- * processes with different indexes overwrite each other's commits.
- */
+/** Throws if another process uses the file without its -shm: a new one lets both overwrite each other's commits. */
 function checkLogIndex(path: string): void {
   if (existsSync(`${path}-shm`)) return;
   // In this mode, SQLite needs no index, but no other process may have opened the file.
