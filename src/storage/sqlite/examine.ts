@@ -28,7 +28,7 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
     // A folder that is missing has no files yet.
     checkWritable(join(folder, folder === dirname(file) ? basename(file) : randomUUID()));
   } catch (caught) {
-    return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
+    return [fail(messageOf(caught), 'run as the user of the service, or change the owner or the mount')];
   }
   const space = [...examineSpace(file, statfsSync(folder)), examineVersion(processes)];
   try {

@@ -118,7 +118,11 @@ export function checkWritable(path: string): void {
     } catch (caught) {
       // Another process may create or remove the log at any moment.
       if (missingCodes.includes(Object(caught).code)) continue;
-      throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
+      const problem =
+        Object(caught).code === 'EROFS'
+          ? `the disk of ${place} is mounted read-only`
+          : `the user ${userName()} cannot write to ${place}`;
+      throw new Error(problem, { cause: caught });
     }
   }
 }

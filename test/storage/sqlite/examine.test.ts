@@ -258,17 +258,20 @@ describe('the examination of a SQLite file', () => {
   for (const [what, { free, type = 0xef53 }, problem] of disks) {
     it(`reports ${what}`, (t) => {
       const path = makeFile();
-      t.mock.method(fs, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
-      syncBuiltinESMExports();
-      t.after(() => {
-        t.mock.restoreAll();
-        syncBuiltinESMExports();
-      });
+      mockFs(t, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
       const [first = '', ...others] = problemsOf(path);
       assert.match(first, problem ?? /^$/);
       assert.deepEqual(others, []);
     });
   }
+
+  it('reports a disk that is mounted read-only, and not the rights of the user', (t) => {
+    const path = makeFile();
+    mockFs(t, 'accessSync', () => {
+      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+    });
+    assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db is mounted read-only']);
+  });
 
   describe('the examination of a SQLite file by a user without write access', {
     skip: process.platform === 'win32' && 'Windows has no users',
@@ -288,6 +291,16 @@ describe('the examination of a SQLite file', () => {
     });
   });
 });
+
+/** Replaces a function of `node:fs` until the test ends. */
+function mockFs(t: TestContext, name: 'accessSync' | 'statfsSync', replacement: () => unknown): void {
+  t.mock.method(fs, name, replacement);
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+}
 
 /** A folder in which every user may write. */
 function publicFolder(t: TestContext): string {
