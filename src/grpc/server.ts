@@ -85,18 +85,15 @@ export class GrpcServer {
     });
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
-    // The app has closed only connections whose TLS handshake had ended.
-    this.#limits?.drain();
-    let timer: NodeJS.Timeout;
-    const sweep = (): void => {
+    const idleUntil = performance.now() + idleMs;
+    using _timer = setInterval(() => {
+      // Again for connections whose TLS handshake has ended meanwhile.
+      app?.drain();
+      if (performance.now() < idleUntil) return;
       // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
-      // The handshakes of other connections may have ended.
-      app?.drain();
-      timer = setTimeout(sweep, sweepEveryMs);
-    };
-    timer = setTimeout(sweep, idleMs);
-    await closed.finally(() => clearTimeout(timer));
+    }, sweepEveryMs);
+    await closed;
     await this.#limits?.end();
   }
 

@@ -43,7 +43,6 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
    * table would keep closed streams in memory until the next full collection.
    */
   const open: Http2Stream[] = [];
-  let isDraining = false;
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
@@ -61,7 +60,6 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     // grpc-js ignores invalid metadata too, but logs it, API keys included.
     for (const name in headers) if (!isValid(name, headers[name])) delete headers[name];
     open.push(stream);
-    if (isDraining) stream.session?.close();
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
     if (hasLongLists(headers)) {
@@ -77,10 +75,6 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
-    /** From now on, connections close after their next call, such as those whose TLS handshake had not ended. */
-    drain(): void {
-      isDraining = true;
-    },
     /** Resolves when all streams are closed, or soon. HTTP/2 notices a few turns later that a connection was closed. */
     async end(): Promise<void> {
       for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await nextTurn();
