@@ -15,7 +15,7 @@ const compressedSliceBytes = 64;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
-// As many as Node.js allows headers.
+// As many as Node.js allows headers. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
 const maxBinaryValues = 128;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
@@ -57,15 +57,19 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     stream.push = headers['grpc-encoding'] === undefined ? pushSlices : pushCompressed;
     // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
     if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
-    // grpc-js ignores invalid metadata too, but logs it, API keys included.
-    for (const name in headers) if (!isValid(name, headers[name])) delete headers[name];
+    let binaryValues = 0;
+    for (const name in headers) {
+      // grpc-js ignores invalid metadata too, but logs it, API keys included.
+      if (!isValid(name, headers[name])) delete headers[name];
+      else if (isBinary(name)) binaryValues += String(headers[name]).split(',', maxBinaryValues + 1).length;
+    }
     open.push(stream);
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
-    if (hasLongLists(headers)) {
+    if (binaryValues > maxBinaryValues) {
       refuse(stream, 'the metadata has too many values');
       // grpc-js would still read these values.
-      for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
+      for (const name in headers) if (isBinary(name)) delete headers[name];
     }
   };
   const remove = (message: unknown): void => {
@@ -95,15 +99,6 @@ function isValid(name: string, value: unknown): boolean {
 
 function isBinary(name: string): boolean {
   return name.endsWith('-bin');
-}
-
-/** Whether a call has too many values of binary metadata. grpc-js splits them, and each needs some 200 bytes. */
-function hasLongLists(headers: IncomingHttpHeaders): boolean {
-  let values = 0;
-  for (const name in headers) {
-    if (isBinary(name)) values += String(headers[name]).split(',', maxBinaryValues + 1).length;
-  }
-  return values > maxBinaryValues;
 }
 
 /**
