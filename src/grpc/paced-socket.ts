@@ -17,7 +17,6 @@ const sliceBytes = 4 * 1024;
 export class PacedSocket extends Duplex {
   readonly #socket: Socket;
   readonly #pacer: Pacer;
-  #isPushing = false;
   /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
   #onRead: (() => void) | undefined;
 
@@ -36,13 +35,13 @@ export class PacedSocket extends Duplex {
         }
       })
       .on('end', () => {
-        if (!this.#isPushing) this.push(null);
+        // While slices are pushed, the socket is paused, but may end.
+        if (!socket.isPaused()) this.push(null);
       })
       .on('close', () => this.destroy());
   }
 
   async #pushSlices(bytes: Buffer): Promise<void> {
-    this.#isPushing = true;
     for (let start = 0; start < bytes.length; start += sliceBytes) {
       if (this.readableLength > 0) {
         await new Promise<void>((resolve) => {
@@ -53,8 +52,6 @@ export class PacedSocket extends Duplex {
       if (this.destroyed) return;
       this.push(bytes.subarray(start, start + sliceBytes));
     }
-    this.#isPushing = false;
-    // A socket may end while it is paused.
     if (this.#socket.readableEnded) this.push(null);
     else this.#socket.resume();
   }
