@@ -79,20 +79,18 @@ const channels: Partial<Record<ServiceEvent['type'], Channel>> = {};
  * diagnostics channel `users-service:TYPE`. When `observe` throws or rejects, its error becomes a failure event for the
  * others.
  */
-export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
+export function fanOut(observe: Observe = () => undefined, count?: Observe): Observe {
+  if (typeof observe !== 'function') throw new TypeError('observe must be a function');
   const publish = (event: ServiceEvent): void => {
     count?.(event);
     channels[event.type] ??= channel(`users-service:${event.type}`);
     channels[event.type]?.publish(event);
   };
   const fail = (cause: unknown): void => publish({ type: 'failure', where: 'process', cause });
-  if (observe !== undefined && typeof observe !== 'function') {
-    throw new TypeError('observe must be a function');
-  }
   return (event) => {
     publish(event);
     try {
-      const result: unknown = observe?.(event);
+      const result: unknown = observe(event);
       if (result instanceof Object && 'then' in result) Promise.resolve(result).catch(fail);
     } catch (cause) {
       fail(cause);
