@@ -3,41 +3,35 @@ import type { Observe, RequestEvent } from './events.ts';
 // Upper bounds in seconds, from a cached read to a request that times out.
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** All metrics, each with its help. By Prometheus' convention, the names of counters end in `_total`. */
 const families = {
-  users_service_start_time_seconds: [
-    'gauge',
+  users_service_start_time_seconds:
     'When the process started, or with several workers their primary, in seconds since 1970.',
-  ],
-  users_service_requests_total: ['counter', 'Requests that have ended.'],
-  users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
-  users_service_requests_in_flight: ['gauge', 'Requests being served.'],
-  users_service_connections: ['gauge', 'Open connections.'],
-  users_service_followers: [
-    'gauge',
-    'Clients that follow the changes as a stream; not among the requests in flight.',
-  ],
-  users_service_changes_sent_total: ['counter', 'Changes sent to clients that follow them.'],
-  users_service_key_requests_total: ['counter', 'Requests by the name of their API key.'],
-  users_service_refused_total: [
-    'counter',
+  users_service_requests_total: 'Requests that have ended.',
+  users_service_request_duration_seconds: 'From the request head to the last byte sent.',
+  users_service_requests_in_flight: 'Requests being served.',
+  users_service_connections: 'Open connections.',
+  users_service_followers: 'Clients that follow the changes as a stream; not among the requests in flight.',
+  users_service_changes_sent_total: 'Changes sent to clients that follow them.',
+  users_service_key_requests_total: 'Requests by the name of their API key.',
+  users_service_refused_total:
     'Rejected connections, calls and malformed requests, and slow clients that were cut.',
-  ],
-  users_service_store_failures_total: ['counter', 'Calls and clean-ups that the store could not do.'],
-  users_service_failures_total: ['counter', 'Failures inside the service, without overloads.'],
-  users_service_log_lines_dropped_total: ['counter', 'Lines of the log that were lost.'],
-  users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],
-  users_service_standby_wait_seconds_total: ['counter', 'How long reads waited for a standby to catch up.'],
-  users_service_standby_lag_bytes_total: [
-    'counter',
+  users_service_store_failures_total: 'Calls and clean-ups that the store could not do.',
+  users_service_failures_total: 'Failures inside the service, without overloads.',
+  users_service_log_lines_dropped_total: 'Lines of the log that were lost.',
+  users_service_standby_reads_total: 'Reads meant for a standby, by outcome.',
+  users_service_standby_wait_seconds_total: 'How long reads waited for a standby to catch up.',
+  users_service_standby_lag_bytes_total:
     'Log that a standby had not replayed when a read arrived, summed over all reads.',
-  ],
-  users_service_workers: [
-    'gauge',
-    'Workers, by whether their numbers are current or from an earlier scrape.',
-  ],
-} as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', help: string]>;
+  users_service_workers: 'Workers, by whether their numbers are current or from an earlier scrape.',
+};
 
 type Family = keyof typeof families;
+
+function typeOf(family: Family): 'counter' | 'gauge' | 'histogram' {
+  if (family === 'users_service_request_duration_seconds') return 'histogram';
+  return family.endsWith('_total') ? 'counter' : 'gauge';
+}
 
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
@@ -182,15 +176,14 @@ export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnap
 
 /** The counters of a process that has exited, without its gauges. They are kept because a sum must not decrease. */
 export function countersOf(snapshot: MetricsSnapshot): MetricsSnapshot {
-  return Object.fromEntries(entriesOf(snapshot).filter(([family]) => families[family][0] !== 'gauge'));
+  return Object.fromEntries(entriesOf(snapshot).filter(([family]) => typeOf(family) !== 'gauge'));
 }
 
 /** Prometheus' text format 0.0.4, with the start of this process unless the snapshot has another. */
 export function renderMetrics(snapshot: MetricsSnapshot): string {
   const lines = entriesOf({ ...startTime, ...snapshot }).flatMap(([family, series]) => {
-    const [type, help] = families[family];
     const values = Object.entries(series).map(([name, value]) => `${name} ${value}`);
-    return [`# HELP ${family} ${help}`, `# TYPE ${family} ${type}`, ...values];
+    return [`# HELP ${family} ${families[family]}`, `# TYPE ${family} ${typeOf(family)}`, ...values];
   });
   return lines.map((line) => `${line}\n`).join('');
 }

@@ -93,7 +93,7 @@ test('the documentation lists all metrics with their type, labels, meaning and b
     }),
   );
   const source = readFileSync(new URL('../../src/telemetry/metrics.ts', import.meta.url), 'utf8');
-  const known = [...source.matchAll(/^ {2}(users_service_\w+): \[/gm)].map(([, name = '']) => name);
+  const known = [...source.matchAll(/^ {2}(users_service_\w+):(?: '|$)/gm)].map(([, name = '']) => name);
   assert.deepEqual([...families.keys()].sort(), known.toSorted());
   compareTable(
     'metrics',
