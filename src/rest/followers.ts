@@ -135,7 +135,7 @@ export class Followers {
         const isRecent = follower.recent === this.#recent && after >= follower.recent.from;
         // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
         const text = isRecent
-          ? this.#recentText(follower, query, request)
+          ? this.#joined(follower.recent.take(follower, query, request))
           : await this.#storedText(follower, query, request);
         if (text !== '') {
           yield text;
@@ -166,13 +166,6 @@ export class Followers {
     }
   }
 
-  /** The next events of a follower from the newest changes, as text; empty if there are none. */
-  #recentText(follower: Follower, query: ChangeQuery, request: HttpRequest): string {
-    const texts = follower.recent.take(follower, query, request);
-    this.sent += texts.length;
-    return texts.join('');
-  }
-
   /** The next events of a follower that is further behind, read from the store. */
   async #storedText(follower: Follower, query: ChangeQuery, request: HttpRequest): Promise<string> {
     const { after, limit } = follower;
@@ -181,6 +174,10 @@ export class Followers {
     const { texts, last } = fitting(changes, (one) => toText(one, request.basePath), request.chunkBytes);
     follower.after = Math.max(after, last?.position ?? next);
     follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
+    return this.#joined(texts);
+  }
+
+  #joined(texts: readonly string[]): string {
     this.sent += texts.length;
     return texts.join('');
   }
