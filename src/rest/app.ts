@@ -127,11 +127,10 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   for (const file of files) {
     // Routes of the API take precedence over files with the same path.
     if (router.has(file.pattern)) continue;
-    const isRoot = file.pattern.template === '/';
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, memory);
-    const handle = isRoot ? rootHandler(serve, description) : serve;
+    const handle = file.pattern.template === '/' ? rootHandler(serve, description) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
   // A browser applies HSTS to every port of a host name. With it, a service on localhost would block plain HTTP for
@@ -151,11 +150,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     observe,
     limits: options.limits,
   });
-  return {
-    listener,
-    followers,
-    files: new Set(files.map((file) => file.plain.path)).size,
-  };
+  return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
 /**

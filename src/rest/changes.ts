@@ -1,15 +1,8 @@
-import {
-  type Change,
-  type ChangePage,
-  type ChangeQuery,
-  ChangesGone,
-  parseChangePosition,
-  parseChangeQuery,
-} from '../domain/change.ts';
+import type { Change, ChangePage, ChangeQuery } from '../domain/change.ts';
+import { ChangesGone, parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import { prefers } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
-import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
 import type { Followers } from './followers.ts';
@@ -64,12 +57,7 @@ export function changes(feed: ChangeFeed, followers: Followers): Handler {
   };
 }
 
-async function batch(
-  feed: ChangeFeed,
-  query: ChangeQuery,
-  first: ChangePage,
-  request: HttpRequest,
-): Promise<Reply> {
+async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, request: HttpRequest) {
   const { basePath, parameters } = request;
   const eventOf = (change: Change) => cloudEvent(change, basePath);
   const events: string[] = [];

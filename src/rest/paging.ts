@@ -29,11 +29,7 @@ export function memoize<Parsed>(parse: (request: HttpRequest) => Parsed): typeof
  * The links (RFC 8288) of a page: `first`, `prev` for numbered pages, and `next` if there are more rows. The targets
  * are paths without Host, because a client can set it to any value.
  */
-export function pageLinks(
-  request: HttpRequest,
-  query: ListQuery<string>,
-  filter: object,
-): (next: Position | undefined) => readonly string[] {
+export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter: object) {
   const path = `${request.basePath}${request.target.path}`;
   const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
@@ -45,7 +41,7 @@ export function pageLinks(
   const links = [link('first')];
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
   if (page > 1) links.push(link('prev', `page=${page - 1}`));
-  return (next) =>
+  return (next: Position | undefined): readonly string[] =>
     next === undefined ? links : [...links, link('next', `cursor=${formatCursor(filter, query.sort, next)}`)];
 }
 

@@ -4,13 +4,8 @@ import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
 import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../domain/post.ts';
 import { nameOf, notFound, type Patch, parseId, type RecordKind, type Stored } from '../domain/record.ts';
-import {
-  type AnyQuery,
-  type ChangeOptions,
-  type Collection,
-  mapAnswer,
-  type Repository,
-} from '../domain/repository.ts';
+import type { AnyQuery, ChangeOptions, Collection, Repository } from '../domain/repository.ts';
+import { mapAnswer } from '../domain/repository.ts';
 import { parseUserQuery, type User, type UserDraft, type UserQuery } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
