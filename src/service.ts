@@ -150,9 +150,7 @@ export class Service implements AsyncDisposable {
     const hooks: ApiHooks = {
       access,
       observe,
-      host,
-      address: bound.address,
-      secure: tls !== undefined,
+      bound: { host, address: bound.address, secure: tls !== undefined },
       unreadyReason: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };

@@ -56,11 +56,8 @@ const optionNames: readonly string[] = [
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
   readonly observe: Observe;
-  /** The host that the service listens on. Absent in a host application, which checks host names itself. */
-  readonly host?: string;
-  /** The IP address of that host. Default: `host`. */
-  readonly address?: string;
-  readonly secure?: boolean;
+  /** Where the service listens, with its IP address. Absent in a host application, which checks host names itself. */
+  readonly bound?: { readonly host: string; readonly address: string; readonly secure: boolean };
 }
 
 /** The HTTP API with the functions that a service needs to drain, measure and report it. @internal */
@@ -108,7 +105,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 /** @internal */
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
   const { basePath = '', publicDir = fileURLToPath(packagePublicDir) } = options;
-  const { access, observe, host = '', address = host, secure = false } = hooks;
+  const { access, observe, bound } = hooks;
   const { changes } = options.repository;
   const followers = changes && new Followers(changes, options.maxFollowers, observe);
   const router = new Router<Route>();
@@ -135,7 +132,8 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   }
   // A browser applies HSTS to every port of a host name. With it, a service on localhost would block plain HTTP for
   // other programs there. A public host name usually has no plain port, or one that only redirects.
-  const hsts = secure && !isLoopback(address) && { 'strict-transport-security': 'max-age=31536000' };
+  const hsts = bound?.secure &&
+    !isLoopback(bound.address) && { 'strict-transport-security': 'max-age=31536000' };
   const listener = new HttpListener({
     router,
     basePath,
@@ -146,7 +144,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
       ...description(request),
       ...(allow.includes('PATCH') && { 'accept-patch': patchTypes.join(', ') }),
     }),
-    checkHost: hostCheck(options.allowedHosts, hooks.host, hooks.address),
+    checkHost: hostCheck(options.allowedHosts, bound?.host, bound?.address),
     observe,
     limits: options.limits,
   });

@@ -53,8 +53,7 @@ async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<st
     readOptions({ repository: createMemoryStore(), publicDir: false as const }),
     {
       access: new Access('none', []),
-      secure,
-      host,
+      bound: { host, address: host, secure },
       observe: () => undefined,
       unreadyReason: () => undefined,
       renderMetrics: () => '',
