@@ -44,16 +44,12 @@ const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight'
 export function addUsersService(server: AnyServer, options: UsersServiceOptions): void {
   checkRepository(options?.repository);
   for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
-  const { auth, apiKeys, limits } = readOptions({
-    auth: options.auth,
-    apiKeys: options.apiKeys,
-    limits: { maxInFlight: options.maxInFlight },
-  });
-  const { maxInFlight } = limits;
-  const handlers = userHandlers(options.repository, {
-    access: new Access(auth, apiKeys),
-    observe: fanOut(options.observe),
-    gate: { inFlight: 0, maxInFlight },
+  const { repository, auth, apiKeys, maxInFlight, observe } = options;
+  const checked = readOptions({ auth, apiKeys, limits: { maxInFlight } });
+  const handlers = userHandlers(repository, {
+    access: new Access(checked.auth, checked.apiKeys),
+    observe: fanOut(observe),
+    gate: { inFlight: 0, maxInFlight: checked.limits.maxInFlight },
     // The interceptors of a server are fixed when it is created.
     reports: true,
   });

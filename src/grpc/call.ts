@@ -1,19 +1,11 @@
 import type { EventEmitter } from 'node:events';
-import {
-  type Deadline,
-  type handleUnaryCall,
-  Metadata,
-  type Server,
-  type ServerInterceptingCall,
-  type ServerInterceptor,
-  type ServerUnaryCall,
-  status,
-} from '@grpc/grpc-js';
+import type { handleUnaryCall, Server, ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
+import { Metadata, status } from '@grpc/grpc-js';
 import type { Access, Scope } from '../domain/access.ts';
 import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
 import type { Answer, CallOptions } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
-import { errorStatuses, toGrpcError } from './errors.ts';
+import { errorStatuses, toStatus } from './errors.ts';
 
 export interface UnaryOptions {
   readonly access: Access;
@@ -62,7 +54,7 @@ export function unary<Request, Response>(
       // As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
       const isTemporary = error.kind === 'overloaded' || error.kind === 'unavailable';
       if (isTemporary) trailer.set(pushbackName, String(error.isFinal ? -1 : retryAfterSeconds * 1_000));
-      settle(toGrpcError(error, idOf(metadata), keyNames.get(metadata), observe));
+      settle(toStatus(error, idOf(metadata), keyNames.get(metadata), observe));
     };
     let answer: Answer<Response>;
     try {
@@ -105,7 +97,7 @@ class UnaryCallOptions implements CallOptions {
 }
 
 /** Whether a cancelled call was ended by its deadline or by its client. */
-function cancelError(call: { getDeadline(): Deadline }): DomainError {
+function cancelError(call: { getDeadline(): unknown }): DomainError {
   return Number(call.getDeadline()) - deadlineSlackMs <= Date.now()
     ? new DomainError('deadline-exceeded', 'the deadline has passed')
     : new DomainError('cancelled', 'the request was cancelled');
@@ -171,7 +163,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
     call.start = startCall;
     call.sendStatus = endCall;
     // The type requires a wrapper, but grpc-js accepts the call itself.
-    return call as ServerInterceptingCall;
+    return call as ReturnType<ServerInterceptor>;
   };
 }
 

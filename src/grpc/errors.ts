@@ -21,12 +21,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
 };
 
 /** Converts an error into a status. Causes go to the observer, never to the client. */
-export function toGrpcError(
-  error: DomainError,
-  requestId: string,
-  key: string | undefined,
-  observe: Observe,
-) {
+export function toStatus(error: DomainError, requestId: string, key: string | undefined, observe: Observe) {
   const where = placeOf(error, 'grpc');
   if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   // For half a character, grpc-js would throw, which would end the process.
