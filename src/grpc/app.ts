@@ -18,7 +18,7 @@ export type GrpcLimits = CheckedOptions['grpcLimits'];
 /** Serves gRPC on connections that the caller has accepted. @internal */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
 
-/** A `Server` of any version of grpc-js. Private members of this class make the types of two versions incompatible. */
+/** A `Server` of any version of grpc-js: its private members make the types of two versions incompatible. */
 interface AnyServer {
   addService(service: never, implementation: never): void;
 }

@@ -12,7 +12,7 @@ export interface UnaryOptions {
   readonly observe: Observe;
   /** The number of running calls, and the maximum, beyond which a call is rejected; 0 for no limit. */
   readonly gate: { inFlight: number; readonly maxInFlight: number };
-  /** Whether to report each call, for a server without `reportCalls`. */
+  /** Whether to report each call and return its id, for a server without `reportCalls`. */
   readonly reports?: boolean;
 }
 
@@ -37,7 +37,6 @@ export function unary<Request, Response>(
   return (call, callback) => {
     const { metadata } = call;
     const trailer = new Metadata();
-    // Otherwise `reportCalls` sets it, for all calls.
     if (reports) trailer.set(idName, idOf(metadata));
     const report = reports ? reporter(observe, call.getPath()) : undefined;
     gate.inFlight += 1;
@@ -157,12 +156,11 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
-    // Patch the call in place, because a wrapper object around each call would cost more. The functions are constants: V8
-    // allocates a function expression that is assigned to a property in the old generation. There it would keep its call
-    // in memory until the next full collection.
+    // Patch the call in place: a wrapper, which the type requires, would cost more. The functions are constants,
+    // because V8 allocates a function expression that is assigned to a property in the old generation, where it would
+    // keep its call in memory for long.
     call.start = startCall;
     call.sendStatus = endCall;
-    // The type requires a wrapper, but grpc-js accepts the call itself.
     return call as ReturnType<ServerInterceptor>;
   };
 }
@@ -171,8 +169,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
 const serializeNothing = (): Buffer => Buffer.alloc(0);
 
 /**
- * Adds a handler for unknown methods. Otherwise grpc-js would respond before the interceptors run, and such calls would
- * not be reported. Only its private method `_retrieveHandler`, which finds the handler of a path, can change this.
+ * Adds a handler for unknown methods, by a private method of grpc-js that finds the handler of a path. Otherwise
+ * grpc-js would respond before the interceptors run, so such calls would not be reported.
  */
 export function handleUnknownMethods(server: Server): void {
   const find: unknown = Reflect.get(server, '_retrieveHandler');
@@ -187,7 +185,7 @@ export function handleUnknownMethods(server: Server): void {
   });
 }
 
-/** The request id of the client if it is valid; otherwise a new one, which is also set in the metadata for later calls. */
+/** The request id of the client if it is valid; otherwise a new one, which is set in the metadata for later calls. */
 function idOf(metadata: Metadata): string {
   const given = text(metadata, idName);
   const id = requestId(given);

@@ -15,10 +15,8 @@ const unavailable = 14;
 
 /**
  * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
- * the first connection, or soon after the service is listening.
- *
- * This class owns the sockets because `forceShutdown` of grpc-js 1.14.7 closes no connection while channelz is
- * off. One call that never ends would keep the process alive.
+ * the first connection, or soon after the service is listening. This class owns the sockets, because `forceShutdown` of
+ * grpc-js 1.14.7 closes no connection while channelz is off.
  */
 export class GrpcServer {
   readonly #options: GrpcOptions;
@@ -122,8 +120,7 @@ export class GrpcServer {
 
   #read(app: GrpcApp, socket: Socket): void {
     const paced = new PacedSocket(socket, this.#pacer);
-    // `limitStreams` needs to know which streams belong to this server. HTTP/2 opens them in the listener that `accept`
-    // adds, and listeners run in the order in which they were added.
+    // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
     paced.on('data', () => {
       this.#isReading = true;
     });

@@ -76,8 +76,8 @@ export function addReflection(server: Server) {
 }
 
 /**
- * \@grpc/reflection 1.0.4 finds a name without a package only with a leading dot (".Users"), which no
- * client sends or understands. Every name outside "grpc." is from our contract, which has no package.
+ * \@grpc/reflection 1.0.4 knows a name without a package only with a leading dot (".Users"), unlike all clients. Our
+ * contract has no package: its names are those outside "grpc.".
  */
 function packageless(reflect: Reflect): Reflect {
   return (call) => {

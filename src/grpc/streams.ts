@@ -32,16 +32,11 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
- * oldest is closed.
- *
- * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
- * stream open.
+ * oldest is closed. For an interceptor of grpc-js, a call ends with its status, although its stream may stay open.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
-  /**
-   * The open streams, the oldest first. It is not a `Set`: each table of a `Set` points to its successor, so an old
-   * table would keep closed streams in memory until the next full collection.
-   */
+  // The oldest first. Each table of a `Set` points to its successor, so an old table would keep closed streams in
+  // memory until the next full collection.
   const open: Http2Stream[] = [];
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
