@@ -66,10 +66,8 @@ export type HttpApi = ReturnType<typeof createHttpApi>;
 const packagePublicDir = new URL('../../public', import.meta.url);
 // Maximum size of all files of the public folder that are kept in memory.
 const maxKeptBytes = 16 * 1024 * 1024;
-// The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
 
-// The headers of CORS, for a preflight and for every other request.
 const preflightHeaders: Headers = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
@@ -122,7 +120,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     described ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` } : {};
   const memory = { freeBytes: maxKeptBytes };
   for (const file of files) {
-    // Routes of the API take precedence over files with the same path.
+    // The API takes precedence.
     if (router.has(file.pattern)) continue;
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
@@ -130,8 +128,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = file.pattern.template === '/' ? rootHandler(serve, description) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
-  // A browser applies HSTS to every port of a host name. With it, a service on localhost would block plain HTTP for
-  // other programs there. A public host name usually has no plain port, or one that only redirects.
+  // A browser applies HSTS to every port of a host name: on localhost, it would block other programs without TLS.
   const hsts = bound?.secure &&
     !isLoopback(bound.address) && { 'strict-transport-security': 'max-age=31536000' };
   const listener = new HttpListener({
@@ -152,8 +149,8 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
 }
 
 /**
- * Serves the root page with a link to the API description. Redirects `/api`, where the listener is mounted, to `/api/`:
- * without the slash, relative URLs of the page would lead outside the mount.
+ * Serves the root page with a link to the API description. Redirects `/api`, where the listener is mounted, to `/api/`,
+ * because the page has relative URLs.
  */
 function rootHandler(serve: Handler, description: (request: HttpRequest) => Headers): Handler {
   return (request) => {

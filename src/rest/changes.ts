@@ -14,8 +14,8 @@ const streamType = 'text/event-stream';
 const otherTypes = [batchType, 'application/json', 'application/*', '*/*'];
 // Maximum length of a page in characters: long posts end it before its limit.
 const maxPageCharacters = 1024 * 1024;
-// Other requests run between the reads for a page, and a store examines a limited number of changes in each. If too few
-// match the filter in this many reads, the page is short or empty, and its link continues from there.
+// A store examines a limited number of changes in each read. If too few match the filter in this many reads, the page
+// is short or empty, and its link continues from there.
 const maxReads = 50;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
@@ -76,7 +76,7 @@ async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, re
     if (events.length > 0 && request.isMemoryShort) break;
     await scheduler.pause();
     page = await feed.read({ ...query, after, limit }, request).catch((caught: unknown) => {
-      // Meanwhile old changes may have been removed. The page ends before them, and the next request gets 410.
+      // Old changes were removed meanwhile. The page ends before them, and the next request gets 410.
       if (caught instanceof ChangesGone) return undefined;
       throw caught;
     });

@@ -19,8 +19,8 @@ const ofConnection = [
 const withoutBody = [204, 205, 304];
 
 /**
- * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request uses a separate connection in
- * memory, with the same limits and headers as on a port. Throws like `createRequestListener`.
+ * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request uses a connection in memory, with
+ * the same limits and headers as on a port. Throws like `createRequestListener`.
  */
 export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
   // This server never listens. It receives its connections from the handler.

@@ -13,7 +13,7 @@ import { cloudEvent } from './resources.ts';
 const maxCharacters = 4 * 1024 * 1024;
 // Some proxies close a connection after less than a minute without data.
 const heartbeatMs = 15_000;
-// Minimum time before a client connects again, and before the reader retries after a failure.
+// Minimum time before a client connects again, and before the reader retries.
 const retryMs = 1_000;
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
@@ -31,7 +31,7 @@ class Recent {
   /** The changes after `from` up to `to`, or more, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
-  /** Whether the reader has reached the newest changes. Its first page is longer, as its first follower may be behind. */
+  /** Whether the reader has reached the newest changes. Its first page is longer: its first follower may be behind. */
   hasCaughtUp = false;
   from: number;
   to: number;

@@ -25,11 +25,9 @@ export function memoize<Parsed>(parse: (request: HttpRequest) => Parsed): typeof
   };
 }
 
-/**
- * The links (RFC 8288) of a page: `first`, `prev` for numbered pages, and `next` if there are more rows. The targets
- * are paths without Host, because a client can set it to any value.
- */
+/** The links (RFC 8288) of a page: `first`, `prev` for numbered pages, and `next` if there are more rows. */
 export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter: object) {
+  // Without Host, because a client can set it to any value.
   const path = `${request.basePath}${request.target.path}`;
   const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
@@ -48,8 +46,8 @@ export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter
 /**
  * Returns a function for the link to the changes of a list (RFC 5989). Create the link before you read the list: then
  * the changes after its position include everything that the list lacks. An earlier position is correct too, so the
- * requests of a turn of the event loop share one. Without a feed there is no link, nor while its position is
- * unavailable: a standby serves lists, but has no position, and many readers of changes may keep it waiting.
+ * requests of a turn of the event loop share one. There is no link without a feed, or while its position is unavailable:
+ * a standby has none, and many readers of changes may keep it waiting.
  */
 export function monitorLinks({ changes }: Repository) {
   let shared: Promise<number | undefined> | undefined;

@@ -21,10 +21,7 @@ type RecordPath = { readonly userId: number; readonly id: number };
 
 type AnyFields = { readonly id: number };
 
-/**
- * The format of a kind of record in the HTTP API, and its records in a store. Its functions are methods, so that a
- * resource of one kind is also a `Resource` of any kind.
- */
+/** A kind of record in the HTTP API. Its functions are methods, so that the resource of each kind is a `Resource`. */
 interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query extends AnyQuery = AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */

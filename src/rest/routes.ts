@@ -75,7 +75,7 @@ export const readyTimeoutMs = 2_000;
 /** Liveness: the process responds. It does not use the store, because a restart of the store must not restart us. */
 const health: Handler = () => json(200, { ok: true }, noStore);
 
-/** Readiness: whether to send new requests here. `unreadyReason` returns the reason if the service is not ready. */
+/** Readiness: whether to send new requests here. */
 function ready(repository: Repository, unreadyReason: () => string | undefined): Handler {
   return async () => {
     const reason = unreadyReason();

@@ -29,8 +29,7 @@ const maxTextBytes = 4_096;
 const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
-// A path can be as long as a request head, and a cause can be nested without end. In a line that would not fit into one
-// atomic write, such as of characters that JSON escapes, the second limit applies.
+// For paths and causes. The second limit applies if the line would not fit into one atomic write.
 const [maxFieldLength, shortFieldLength] = [2_048, 256];
 
 type Line =
