@@ -98,12 +98,12 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     add(event, count);
     timer ??= setTimeout(write, flushAfterMs).unref();
   };
-  const send = ({ text, events, lines }: Text, next?: () => void): void => {
+  const send = ({ text, events, lines }: Text): void => {
     // A full disk may have accepted the beginning of a line.
     sink.write(failed > 0 ? `\n${text}` : text, (error) => {
       if (error) [failed, lost] = [failed + lines, lost + events];
       else [dropped, failed] = [dropped + failed, 0];
-      next?.();
+      write();
     });
   };
   const write = (): void => {
@@ -113,7 +113,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     while (sink.writableLength === 0) {
       const text = texts.shift();
       if (text === undefined) return;
-      send(text, write);
+      send(text);
     }
   };
   const writeAll = (): void => {
@@ -209,13 +209,11 @@ function prettyText(event: Line, time: string, count: number, maxLength: number)
 
 function sentence(event: Line, maxLength: number): string {
   switch (event.type) {
-    case 'listening':
-      return [
-        `listening on ${event.http}`,
-        event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`,
-        event.files === undefined ? '' : `, ${event.files} static files`,
-        `, version ${event.version}`,
-      ].join('');
+    case 'listening': {
+      const grpc = event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`;
+      const files = event.files === undefined ? '' : `, ${event.files} static files`;
+      return `listening on ${event.http}${grpc}${files}, version ${event.version}`;
+    }
     case 'request': {
       const { face, id, method, path, status, durationMs } = event;
       return `${status} ${face === 'http' ? method : 'gRPC'} ${clip(path, maxLength)} ${durationMs.toFixed(1)} ms ${id}`;
