@@ -54,6 +54,8 @@ interface Requests {
   count: number;
 }
 
+type ByFace = Readonly<Record<string, number>>;
+
 export class Metrics {
   readonly #requests = { http: new Map<string, Requests>(), grpc: new Map<string, Requests>() };
   /** All other counters, by name and labels. */
@@ -113,11 +115,7 @@ export class Metrics {
   }
 
   /** `inFlight` is the number of requests being served, and `connections` that of open connections, both by API. */
-  snapshot(
-    inFlight: Readonly<Record<string, number>>,
-    followers = { open: 0, sent: 0 },
-    connections: Readonly<Record<string, number>> = {},
-  ): MetricsSnapshot {
+  snapshot(inFlight: ByFace, followers = { open: 0, sent: 0 }, connections: ByFace = {}): MetricsSnapshot {
     const requests = [...this.#requests.http.values(), ...this.#requests.grpc.values()];
     return {
       users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
@@ -131,7 +129,7 @@ export class Metrics {
   }
 }
 
-function byFace(family: Family, counts: Readonly<Record<string, number>>): Record<string, number> {
+function byFace(family: Family, counts: ByFace): Record<string, number> {
   return Object.fromEntries(Object.entries(counts).map(([face, n]) => [`${family}{face="${face}"}`, n]));
 }
 
