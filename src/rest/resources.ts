@@ -56,6 +56,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
   const bodies = bodiesOf[kind];
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
+  const collectionPath = (userId: number | '{id}') => (isNested ? `/users/${userId}/${kind}` : `/${kind}`);
 
   const userIdOf = (request: HttpRequest): number => (isNested ? parseId('user', request.param('id')) : 0);
   const pathOf = (request: HttpRequest): RecordPath => {
@@ -128,9 +129,8 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
       const created = await records(store, userId).create(draft, options);
       if (created === undefined) throw notFound('user', userId);
       const { value, replayed } = created;
-      const path = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
       return recordReply(201, value, {
-        location: `${request.basePath}${path}/${value.id}`,
+        location: `${request.basePath}${collectionPath(userId)}/${value.id}`,
         ...(replayed && { 'idempotency-replayed': 'true' }),
       });
     },
@@ -153,7 +153,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
       return { status: 204 };
     },
   } satisfies Readonly<Record<string, Handler>>;
-  const all = isNested ? `/users/{id}/${kind}` : `/${kind}`;
+  const all = collectionPath('{id}');
   const one = `${all}/{${parameter}}`;
   return [
     { pattern: `GET ${all}`, access: 'read', handle: handlers.list },

@@ -33,8 +33,7 @@ export interface RouteDependencies {
 
 /** Every route of the HTTP API except the static files. */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, requirePreconditions, utilityRoutes, followers, unreadyReason, renderMetrics } =
-    dependencies;
+  const { repository, requirePreconditions, utilityRoutes, followers, renderMetrics } = dependencies;
   const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
@@ -51,7 +50,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
     ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
-    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, unreadyReason), exempt: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(dependencies), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
     ...(utilityRoutes === 'off' ? [] : utility),
   ];
@@ -76,7 +75,7 @@ export const readyTimeoutMs = 2_000;
 const health: Handler = () => json(200, { ok: true }, noStore);
 
 /** Readiness: whether to send new requests here. */
-function ready(repository: Repository, unreadyReason: () => string | undefined): Handler {
+function ready({ repository, unreadyReason }: RouteDependencies): Handler {
   return async () => {
     const reason = unreadyReason();
     // This is not a failure, so no failure is reported.
