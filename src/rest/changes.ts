@@ -3,6 +3,7 @@ import { ChangesGone, parseChangePosition, parseChangeQuery } from '../domain/ch
 import type { ChangeFeed } from '../domain/repository.ts';
 import { prefers } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
+import { jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
 import type { Followers } from './followers.ts';
@@ -84,14 +85,9 @@ async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, re
   const kept = parameters
     .filter(([name]) => name !== 'after')
     .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`);
-  return {
-    status: 200,
-    headers: {
-      'content-type': `${batchType}; charset=utf-8`,
-      'cache-control': 'private, no-cache',
-      link: `<${basePath}/changes?after=${after}${kept.join('')}>; rel="next"`,
-      vary: 'accept',
-    },
-    body: `[${events.join()}]`,
-  };
+  return jsonText(200, `[${events.join()}]`, {
+    'content-type': `${batchType}; charset=utf-8`,
+    link: `<${basePath}/changes?after=${after}${kept.join('')}>; rel="next"`,
+    vary: 'accept',
+  });
 }
