@@ -148,10 +148,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
-/**
- * Serves the root page with a link to the API description. Redirects `/api`, where the listener is mounted, to `/api/`,
- * because the page has relative URLs.
- */
+/** The root page, with a link to the API description. Redirects `/api` to `/api/`, because its URLs are relative. */
 function rootHandler(serve: Handler, description: (request: HttpRequest) => Headers): Handler {
   return (request) => {
     const { basePath, raw, target } = request;

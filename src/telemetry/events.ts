@@ -76,8 +76,7 @@ const channels: Partial<Record<ServiceEvent['type'], Channel>> = {};
 
 /**
  * One observer that passes each event to `count`, to `observe` and, for tools that cannot pass an observer, to the
- * diagnostics channel `users-service:TYPE`. When `observe` throws or rejects, its error becomes a failure event for the
- * others.
+ * diagnostics channel `users-service:TYPE`. An error of `observe` becomes a failure event for the others.
  */
 export function fanOut(observe: Observe = () => undefined, count?: Observe): Observe {
   if (typeof observe !== 'function') throw new TypeError('observe must be a function');
