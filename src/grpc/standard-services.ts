@@ -44,14 +44,13 @@ interface ReflectionResponse {
 }
 type Reflect = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
-const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
-
 /** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
 export function addReflection(server: Server) {
   const open = new Set<Parameters<Reflect>[0]>();
   const fileDescriptorProtos: Buffer[] = [];
+  const descriptors = readFileSync(new URL('../../generated/descriptors.binpb', import.meta.url));
   // A FileDescriptorSet has one field: `repeated FileDescriptorProto file = 1`.
-  const reader = new jspb.BinaryReader(readFileSync(descriptors));
+  const reader = new jspb.BinaryReader(descriptors);
   while (reader.nextField()) fileDescriptorProtos.push(Buffer.from(reader.readBytes()));
   // Use the descriptors of protoc, because those of proto-loader are wrong for map fields.
   const format = 'Protocol Buffer 3 EnumDescriptorProto';

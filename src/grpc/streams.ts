@@ -22,7 +22,6 @@ const enhanceYourCalm = 11;
 const resourceExhausted = 8;
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
-const timeoutName = 'grpc-timeout';
 const maxTimeoutMs = 2 ** 31 - 1;
 // Only in these units can a timeout of 8 digits, the maximum, be too long for a timer.
 const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
@@ -51,7 +50,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
     stream.push = headers['grpc-encoding'] === undefined ? pushSlices : pushCompressed;
     // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
-    if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
+    if (isLongTimeout(String(headers['grpc-timeout']))) delete headers['grpc-timeout'];
     let binaryValues = 0;
     for (const name in headers) {
       // grpc-js ignores invalid metadata too, but logs it, API keys included.
