@@ -20,7 +20,8 @@ const maxPageCharacters = 1024 * 1024;
 const maxReads = 50;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
-export function changes(feed: ChangeFeed, followers: Followers): Handler {
+export function changes(followers: Followers): Handler {
+  const { feed } = followers;
   return async (request) => {
     // Read before any wait: if keys are revoked meanwhile, the stream ends at once.
     const { epoch } = followers;

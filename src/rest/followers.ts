@@ -74,7 +74,7 @@ class Recent {
  * as fast as its client reads. A slow client needs no buffer: after the write timeout it is disconnected and resumes.
  */
 export class Followers {
-  readonly #feed: ChangeFeed;
+  readonly feed: ChangeFeed;
   readonly #max: number;
   readonly #observe: Observe;
   readonly #wakes = new Set<() => void>();
@@ -92,7 +92,7 @@ export class Followers {
 
   /** `max` is the maximum number of followers; 0 for no limit. */
   constructor(feed: ChangeFeed, max: number, observe: Observe) {
-    this.#feed = feed;
+    this.feed = feed;
     this.#max = max;
     this.#observe = observe;
   }
@@ -170,7 +170,7 @@ export class Followers {
   async #storedText(follower: Follower, query: ChangeQuery, request: HttpRequest): Promise<string> {
     const { after, limit } = follower;
     follower.recent = this.#recent;
-    const { changes, next } = await this.#feed.read({ ...query, after, limit }, request);
+    const { changes, next } = await this.feed.read({ ...query, after, limit }, request);
     const { texts, last } = fitting(changes, (one) => toText(one, request.basePath), request.chunkBytes);
     follower.after = Math.max(after, last?.position ?? next);
     follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
@@ -185,7 +185,7 @@ export class Followers {
   #start(position: number): void {
     this.#stop = () => undefined;
     this.#recent = new Recent(position);
-    const unwatch = this.#feed.watch(() => void this.#read());
+    const unwatch = this.feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {
       this.#beats += 1;
       this.#wake();
@@ -226,7 +226,7 @@ export class Followers {
   async #readPage(recent: Recent): Promise<void> {
     try {
       const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;
-      const page = await this.#feed.read({ after: recent.to, limit });
+      const page = await this.feed.read({ after: recent.to, limit });
       if (recent.hasCaughtUp || !page.more) {
         recent.hasCaughtUp = true;
         recent.add(page);
@@ -237,7 +237,7 @@ export class Followers {
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
     }
-    const position = await this.#feed.position();
+    const position = await this.feed.position();
     // Meanwhile all followers may have left, and others may have started a new reader.
     if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
     this.#wake();

@@ -45,10 +45,9 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /private', access: 'key', handle: () => json(200, { secretData: 42 }, noStore) },
     { pattern: 'GET /boom', access: 'open', handle: boom },
   ];
-  const feed = repository.changes && followers && changes(repository.changes, followers);
   return [
     ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
-    ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
+    ...(followers ? [{ pattern: 'GET /changes', access: 'read' as const, handle: changes(followers) }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(dependencies), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
