@@ -109,25 +109,21 @@ export class GrpcServer {
     try {
       const app = await this.#load();
       if (socket.destroyed) return;
-      this.#read(app, socket);
+      const paced = new PacedSocket(socket, this.#pacer);
+      // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
+      paced.on('data', () => {
+        this.#isReading = true;
+      });
+      app.accept(paced, this.#tls);
+      paced.on('data', () => {
+        this.#isReading = false;
+      });
       // Its client receives GOAWAY and connects elsewhere. After a reset, grpc-go would fail all calls for a second.
       if (this.#closing) app.drain();
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();
     }
-  }
-
-  #read(app: GrpcApp, socket: Socket): void {
-    const paced = new PacedSocket(socket, this.#pacer);
-    // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
-    paced.on('data', () => {
-      this.#isReading = true;
-    });
-    app.accept(paced, this.#tls);
-    paced.on('data', () => {
-      this.#isReading = false;
-    });
   }
 
   #load(): Promise<GrpcApp> {
