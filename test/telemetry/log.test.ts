@@ -275,6 +275,32 @@ describe('writing log lines', () => {
     for (const text of log.writes) assert.ok(Buffer.byteLength(text) <= 4_096);
   });
 
+  it('continues with the next text as soon as one has been written', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const writes: string[] = [];
+    let finish: (() => void) | undefined;
+    const sink = {
+      writableLength: 0,
+      write(text: string, done: () => void) {
+        writes.push(text);
+        sink.writableLength = text.length;
+        finish = () => {
+          sink.writableLength = 0;
+          done();
+        };
+      },
+    };
+    const log = createLog('json', sink, '1.2.3');
+    for (let n = 0; n < 100; n += 1) log.observe(request);
+    t.mock.timers.tick(20);
+    assert.equal(writes.length, 1);
+    for (let end = finish; end !== undefined; end = finish) {
+      finish = undefined;
+      end();
+    }
+    assert.equal(writes.join('').split('\n').length, 101);
+  });
+
   it('drops lines beyond 4 MiB while the reader is blocked, and then reports their number', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
