@@ -34,10 +34,8 @@ export class Connection {
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   failed = false;
-  /** When the service began to read the connection, by `performance.now()`. */
-  readonly openedAt = performance.now();
-  /** When the latest response ended, by the same clock; 0 before the first one. */
-  idleSince = 0;
+  /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
+  idleSince = performance.now();
   /** Functions that start the waiting pipelined requests. */
   readonly waiting: (() => void)[] = [];
   /** The size of all requests that have waited since the queue was last empty, according to their heads. */

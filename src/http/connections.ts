@@ -134,10 +134,10 @@ export class Connections {
 
 /** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it does not. */
 function idleSince(socket: Socket): number {
-  const { running, openedAt, idleSince: servedAt } = connectionOf(socket);
+  const { running, idleSince } = connectionOf(socket);
   // A slow client may still be reading the last bytes of a response.
   const isIdle = running === undefined && !socket.destroyed && socket.writableLength === 0;
-  return isIdle ? Math.max(openedAt, servedAt) : Number.POSITIVE_INFINITY;
+  return isIdle ? idleSince : Number.POSITIVE_INFINITY;
 }
 
 function track(sockets: Set<Socket>, socket: Socket): void {

@@ -173,10 +173,8 @@ export class HttpServer {
         // Node treats a connection as idle even while a slow client is still reading the last bytes. A response that
         // began before this call has promised its client that the connection stays open.
         const since = performance.now() - idleMs;
-        const isIdle = (socket: Socket) => {
-          const { openedAt, idleSince } = connectionOf(socket);
-          return socket.writableLength === 0 && Math.max(openedAt, idleSince) <= since;
-        };
+        const isIdle = (socket: Socket) =>
+          socket.writableLength === 0 && connectionOf(socket).idleSince <= since;
         if (this.#connections.sockets.every(isIdle)) this.#server.closeIdleConnections();
         // Node does not know connections whose TLS handshake has not ended.
         for (const socket of isSecure(this.#server) ? this.#connections.handshakes : []) socket.destroy();

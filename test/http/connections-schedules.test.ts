@@ -75,8 +75,8 @@ testSchedules(
     });
     let [rejecting, warnings] = [0, 0];
     const waitedMs = (socket: FakeSocket) => {
-      const { running, openedAt, idleSince } = connectionOf(socket as unknown as Socket);
-      return running || socket.writableLength > 0 ? 0 : scheduler.now - Math.max(openedAt, idleSince);
+      const { running, idleSince } = connectionOf(socket as unknown as Socket);
+      return running || socket.writableLength > 0 ? 0 : scheduler.now - idleSince;
     };
     const isReplaceable = (socket: FakeSocket) => waitedMs(socket) >= minIdleMs;
     const connections = new Connections(server as unknown as Server, {
