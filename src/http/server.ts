@@ -7,7 +7,7 @@ import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
-import type { ErrorResponse } from './reply.ts';
+import { HttpError } from './reply.ts';
 
 export interface HttpServerOptions {
   readonly tls?: TlsOptions;
@@ -63,11 +63,7 @@ const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
-const full: ErrorResponse = {
-  status: 503,
-  message: 'too many connections are open',
-  headers: { 'retry-after': '1' },
-};
+const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
@@ -75,17 +71,14 @@ export class HttpServer {
   readonly #connections: Connections;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
-    const { requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
     // Node rejects a timeout of the head that is longer than the timeout of the whole request.
-    const headersTimeoutMs = Math.min(
-      timeouts.headersTimeoutMs,
-      requestTimeoutMs || Number.POSITIVE_INFINITY,
-    );
-    const limits = [headersTimeoutMs, requestTimeoutMs].filter((ms) => ms > 0);
+    const headMs = Math.min(headersTimeoutMs, requestTimeoutMs || Number.POSITIVE_INFINITY);
+    const limits = [headMs, requestTimeoutMs].filter((ms) => ms > 0);
     const { checkingIntervalMs = Math.max(100, Math.min(5_000, ...limits)) } = timeouts;
     const settings = {
       requestTimeout: requestTimeoutMs,
-      headersTimeout: headersTimeoutMs,
+      headersTimeout: headMs,
       keepAliveTimeout: Math.min(keepAliveTimeoutMs, maxKeepAliveMs),
       connectionsCheckingInterval: checkingIntervalMs,
       maxHeaderSize: maxHeaderBytes,
@@ -105,7 +98,7 @@ export class HttpServer {
             ...tls,
             // With its default, Node.js would reject clients that offer only HTTP/1.0.
             ALPNProtocols: ['http/1.1', 'http/1.0'],
-            handshakeTimeout: headersTimeoutMs,
+            handshakeTimeout: headMs,
           });
     this.#server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
@@ -113,7 +106,7 @@ export class HttpServer {
     server.maxHeadersCount = 2 * maxHeaders;
     this.#connections = new Connections(server, {
       max: maxConnections,
-      maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
+      maxIdleMs: headMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headMs : 0,
       checkingIntervalMs,
       warn: (message) => observe({ type: 'warning', message }),
       reject(socket, silently) {
