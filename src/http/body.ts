@@ -11,17 +11,6 @@ export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder();
 
-export function checkEncoding({ headers }: IncomingMessage): void {
-  const encoding = headers['content-encoding'];
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
-  }
-}
-
-export function checkLength({ headers }: IncomingMessage, maxBytes: number): void {
-  if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
-}
-
 export const bodyCancelled = new HttpError(503, 'too many bodies are being received', { 'retry-after': '1' });
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
@@ -36,11 +25,9 @@ export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
-  let isScheduled = false;
   /** Whether the stream wants more. Otherwise Node stops reading the connection. */
   let wantsMore = true;
   const flush = (): void => {
-    isScheduled = false;
     if (length > 0 && !message.destroyed) wantsMore = push(Buffer.copyBytesFrom(merged, 0, length));
     length = 0;
   };
@@ -50,12 +37,11 @@ export function mergeChunks(message: IncomingMessage): void {
       wantsMore = push(chunk);
       return wantsMore;
     }
+    // Node runs the microtasks after each chunk, so a microtask would be too early.
+    if (length === 0) setImmediate(flush);
     chunk.copy(merged, length);
     length += chunk.length;
     free(chunk);
-    // Node runs the microtasks after each chunk, so a microtask would be too early.
-    if (!isScheduled) setImmediate(flush);
-    isScheduled = true;
     return wantsMore;
   };
 }
@@ -196,6 +182,6 @@ function checkShape(text: string): void {
   }
 }
 
-function tooLarge(maxBytes: number): HttpError {
+export function tooLarge(maxBytes: number): HttpError {
   return new HttpError(413, `the body must be at most ${maxBytes} bytes`);
 }

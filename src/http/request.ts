@@ -1,15 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
-import {
-  checkEncoding,
-  checkLength,
-  discardBody,
-  hasBody,
-  type Json,
-  jsonReadByHost,
-  parseJson,
-  readBody,
-} from './body.ts';
+import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
 import type { Connection } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import { freeBytes, type MemoryBudget } from './memory-budget.ts';
@@ -144,7 +135,10 @@ export class HttpRequest {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);
     if (read !== undefined) return read;
-    checkEncoding(this.raw);
+    const encoding = this.raw.headers['content-encoding']?.toLowerCase() ?? 'identity';
+    if (encoding !== 'identity') {
+      throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
+    }
     return parseJson(await this.#bytes(maxBytes));
   }
 
@@ -156,7 +150,7 @@ export class HttpRequest {
   async #bytes(maxBytes: number): Promise<Buffer> {
     const { raw, response } = this;
     const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
-    checkLength(raw, limit);
+    if (Number(raw.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
     // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
