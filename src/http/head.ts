@@ -10,10 +10,8 @@ const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?:
  * Rejects heads that Node's parser accepts but another hop might read differently. Each of them closes the connection,
  * because the start of the next request is uncertain.
  */
-export function checkFraming(
-  { rawHeaders, httpVersion, headers }: IncomingMessage,
-  maxHeaders: number,
-): void {
+export function checkFraming(message: IncomingMessage, maxHeaders: number): void {
+  const { rawHeaders, httpVersion, headers } = message;
   const isOld = httpVersion === '1.0';
   // The parser accepts 0.9, 1.0, 1.1 and 2.0. A request line that ends early counts as 0.9.
   if (!isOld && httpVersion !== '1.1') {

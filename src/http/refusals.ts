@@ -136,18 +136,10 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
 }
 
 function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
-  const { status, headers, body } = errorReply(refusal, request);
-  const length = Buffer.byteLength(body);
-  return {
-    status,
-    body,
-    headers: {
-      ...(request?.commonHeaders ?? securityHeaders),
-      ...headers,
-      'content-length': length,
-      connection: 'close',
-    },
-  };
+  const { headers, ...reply } = errorReply(refusal, request);
+  const common = request?.commonHeaders ?? securityHeaders;
+  const length = Buffer.byteLength(reply.body);
+  return { ...reply, headers: { ...common, ...headers, 'content-length': length, connection: 'close' } };
 }
 
 /**
