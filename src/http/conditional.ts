@@ -60,8 +60,7 @@ export function isSameVersion(ifRange: string | undefined, tag: string): boolean
   return ifRange === undefined || ifRange === `"${tag}"`;
 }
 
-// RFC 9110, 5.6.7: three forms, all of which begin with the name of the day. `Date.parse` accepts them and many
-// more, but it reads the form without a zone, asctime, as local time.
+// RFC 9110, 5.6.7: three forms. `Date.parse` accepts many more, and reads the one without a zone as local time.
 const datePattern = /^[A-Z][a-z]{2,8},? [0-9A-Za-z: -]+$/;
 
 // An invalid date becomes NaN, for which every comparison is false.
@@ -103,10 +102,7 @@ export function parseRange(
   return { start, end: Math.min(Number(last ?? size), size - 1) };
 }
 
-/**
- * The weights of an Accept or Accept-Encoding header by lower-case name (RFC 9110, 12.4.2). A weight is 1 without
- * a `q`, and NaN if the `q` is not a number, so that every comparison is false.
- */
+/** The weights in Accept or Accept-Encoding by lower-case name. An invalid `q` is NaN: every comparison is false. */
 export function parseWeights(header: string): Map<string, number> {
   const weights = new Map<string, number>();
   for (const part of header.toLowerCase().split(',', maxMembers)) {
@@ -117,22 +113,17 @@ export function parseWeights(header: string): Map<string, number> {
   return weights;
 }
 
-/**
- * Whether a client accepts a type, and prefers no other. It must name the type: a wildcard does not show that the
- * client supports it. Of the `others`, the first that the client names counts.
- */
+/** Whether a client names a type, and gives no higher weight to the first of `others` that it names. */
 export function prefers(accept: string | undefined, type: string, others: readonly string[]): boolean {
   if (accept === undefined) return false;
   const weights = parseWeights(accept);
+  // A wildcard does not show that the client supports the type.
   const weight = weights.get(type) ?? 0;
   const other = others.map((name) => weights.get(name)).find((found) => found !== undefined) ?? 0;
   return weight > 0 && weight >= other;
 }
 
-/**
- * Chooses the offered coding with the highest weight in an Accept-Encoding header (RFC 9110, 12.5.3). The server's
- * order decides between equal weights. `undefined` means identity, which is always acceptable.
- */
+/** Chooses the coding with the highest weight, of equal ones the first; `undefined` for identity (RFC 9110, 12.5.3). */
 export function chooseEncoding<Coding extends string>(
   header: string | undefined,
   offered: readonly Coding[],

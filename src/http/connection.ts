@@ -7,8 +7,8 @@ import type { Headers } from './reply.ts';
 
 // The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
-// If the waiting requests are larger than this, reading pauses. That is about 15 short ones with a heap of 4 GiB, and
-// fewer with a smaller heap. During a pause, the service cannot notice that the client has disconnected.
+// Above this, reading pauses, and the service cannot notice that the client has disconnected. It is about 15 short
+// requests with a heap of 4 GiB, and fewer with a smaller heap.
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
 // The memory that counts for a paused connection: one read of 64 KiB can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
@@ -81,8 +81,7 @@ export class Connection {
       memory.reportCancel();
       // Drop the requests now, because a running request may keep the connection in memory for a while.
       this.waiting.length = 0;
-      // Stop the parser: returning 2 does so, as for an upgrade. Otherwise Node would parse the rest of this read, and
-      // keep all its requests until the event loop closes the socket.
+      // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
       if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
       socket.destroy();

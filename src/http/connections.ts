@@ -122,8 +122,7 @@ export class Connections {
     this.#options.reject(socket, silently);
   }
 
-  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
-  // minute could keep a connection open for ever. This check costs nothing for each request.
+  // Node restarts its own idle timer at every byte, even at a line break before a request (RFC 9112, 2.2).
   #endIdle(): void {
     const now = performance.now();
     for (const socket of this.#ready) {
@@ -132,7 +131,7 @@ export class Connections {
   }
 }
 
-/** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it does not. */
+/** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it is busy. */
 function idleSince(socket: Socket): number {
   const { running, idleSince } = connectionOf(socket);
   // A slow client may still be reading the last bytes of a response.

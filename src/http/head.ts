@@ -6,10 +6,7 @@ import { HttpError, noSuchResource } from './reply.ts';
 // RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and an optional port.
 const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
 
-/**
- * Rejects heads that Node's parser accepts but another hop might read differently. Each of them closes the connection,
- * because the start of the next request is uncertain.
- */
+/** Rejects heads that Node's parser accepts but another hop might read differently. */
 export function checkFraming(message: IncomingMessage, maxHeaders: number): void {
   const { rawHeaders, httpVersion, headers } = message;
   const isOld = httpVersion === '1.0';
@@ -45,6 +42,7 @@ export function checkFraming(message: IncomingMessage, maxHeaders: number): void
   throw refusal(417, 'Expect must be 100-continue');
 }
 
+// Closes the connection, because the start of the next request is uncertain.
 function refusal(status: number, message: string): HttpError {
   return new HttpError(status, message, { connection: 'close' });
 }
@@ -120,12 +118,11 @@ function normalized(host: string): string | undefined {
 
 /**
  * Creates the check that a request is for a host name of this service; `undefined` if it would allow all names.
+ * `host` is what the service listens on, and `address` its IP address.
  *
  * With DNS rebinding, the name of a malicious page resolves to this machine, and the page has the same origin as the
  * service. So on a loopback address only loopback names and the allowed names are served. On other addresses every
  * name is served, unless names are listed. IP addresses are then served too: DNS cannot redirect them.
- *
- * `host` is what the service listens on, and `address` its IP address.
  */
 export function hostCheck(
   allowed: readonly string[],

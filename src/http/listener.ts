@@ -90,8 +90,7 @@ export class HttpListener {
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
-    // A waiting request may already have a response: an error for a malformed body, or a response of the host. If the
-    // host has destroyed it, it emits no `close` any more, so the request would never end.
+    // Meanwhile, an error or the host may have used the response. If it is destroyed, it will not emit `close` again.
     const start = (mayBeFirst: boolean): void => {
       if (isDropped) return;
       if (response.headersSent || response.destroyed) connection.startNext();

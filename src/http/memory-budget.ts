@@ -7,12 +7,8 @@ export const freeBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
 const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 
-/**
- * Frees the memory of a chunk at once, unless other data shares it. The chunk is empty afterwards. Otherwise V8 would
- * first have to mark the whole heap. Chunks of Node's parser do not share their memory.
- */
+/** Empties a chunk and frees its memory, unless other data shares it. V8 alone would first mark the whole heap. */
 export function free({ buffer, length }: Uint8Array): void {
-  // Detaching an ArrayBuffer frees its memory.
   if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 

@@ -17,10 +17,7 @@ export function isSecure(server: Server): server is SecureServer {
   return 'setSecureContext' in server;
 }
 
-/**
- * The TLS settings of both APIs: Mozilla's intermediate profile. TLS 1.3, and TLS 1.2 with forward secrecy and
- * authenticated encryption. Node also allows CBC suites, which have been attacked too often.
- */
+/** TLS of both APIs: Mozilla's intermediate profile. Node also allows CBC suites, which were attacked too often. */
 export const tlsSettings = Object.freeze({
   minVersion: 'TLSv1.2',
   ciphers: [

@@ -6,9 +6,8 @@ import { connectionOf, type RunningRequest } from './connection.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
-// Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
-// for a while. After this many bytes of a body it stops reading, but keeps the connection open until the time is over,
-// because some clients read only after they have sent everything.
+// Closing a connection with unread bytes resets it, and its client loses the response. So the server reads this many
+// more bytes, and closes only after this time, because some clients read only after they have sent everything.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
@@ -85,8 +84,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     }
     socket.destroy();
   }
-  // Nothing was read, most likely because the connection was opened in advance and never used. Its client would take 408
-  // for the response to its next request. With TLS, the handshake does not count.
+  // Opened in advance, and not used, except for a TLS handshake. Its client would take 408 for its first response.
   else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
   // The error is in the head of a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
@@ -142,10 +140,7 @@ function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
   return { ...reply, headers: { ...common, ...headers, 'content-length': length, connection: 'close' } };
 }
 
-/**
- * Ends a response whose body was written, as soon as the client has sent its whole request, or after `lingerMs`. Until
- * Node then closes the connection, the client can read the response.
- */
+/** Ends a response whose body was written, but lets the client send its whole request first, for up to `lingerMs`. */
 export function endLingering(response: ServerResponse, request?: RunningRequest): void {
   const { req } = response;
   const { socket } = req;

@@ -94,10 +94,7 @@ export class Router<T> {
     return allowed(this.#nodesOf(splitPath(path)));
   }
 
-  /**
-   * Finds the route for a request. HEAD uses the route of GET. Fails with 400 on malformed percent-encoding, 404 on
-   * an unknown path, and 405 with `Allow` on a known path without this method.
-   */
+  /** Finds a route; HEAD uses that of GET. Fails with 400 for malformed encoding, 404 or, with `Allow`, 405. */
   match(method: string, path: string) {
     const segments = splitPath(path);
     const nodes = this.#nodesOf(segments);

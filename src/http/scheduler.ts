@@ -3,8 +3,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
 
 const turnMs = 2;
-// The kernel accepts at least this many bytes in a millisecond, unless the client has a small window. Node writes the
-// chunks of streams after the tasks of a turn, so the time of these writes must be estimated.
+// Estimates the time of writes, which Node does after the tasks of a turn. Only a client with a small window is slower.
 const bytesPerMs = 128 * 1024;
 // At most this many new connections, and as many long bodies, are read in a turn.
 const maxReadsPerTurn = 4;
@@ -27,10 +26,7 @@ type Task = () => unknown;
  * for a long turn for each connection before it.
  */
 export class Scheduler {
-  /**
-   * Accepted connections, the oldest first. The oldest and the newest are taken over alternately. In a flood, taking only
-   * the oldest would make every connection wait longer. Taking only the newest would make some wait until the flood ends.
-   */
+  /** The oldest first. In a flood, taking only the oldest would delay all, and only the newest some until its end. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
@@ -133,8 +129,7 @@ export class Scheduler {
   async #runTasks(): Promise<void> {
     let now = performance.now();
     this.#deadline = now + turnMs;
-    // Chunks and new requests get half of the turn each. In every other turn chunks are first, because the first task of a
-    // turn may take all of its time.
+    // Chunks and new requests get half of the turn each, alternately first: a first task may take all of the time.
     this.#isChunkFirst = !this.#isChunkFirst;
     do {
       const isFirstHalf = now < this.#deadline - turnMs / 2;

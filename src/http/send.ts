@@ -146,9 +146,8 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
 }
 
 /**
- * Starts a timer that closes the connection if the client reads nothing of a reply for too long, or so little that the
- * buffers of the kernel stay full. Returns a function to stop the timer. The timeout of the socket cannot be used,
- * because bytes from the client restart it. For a pipelined reply, the timer starts when its turn comes.
+ * Starts a timer that closes the connection if the client reads so little of a reply that the buffers of the kernel
+ * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
  */
 function startStallTimer({ response, shared }: HttpRequest): () => void {
   const { writeTimeoutMs } = shared.limits;
@@ -157,6 +156,7 @@ function startStallTimer({ response, shared }: HttpRequest): () => void {
   const start = (): void => {
     timer = setTimeout(() => response.destroy(), writeTimeoutMs).unref();
   };
+  // A pipelined reply waits for its turn first.
   if (response.socket === null) response.once('socket', start);
   else start();
   return () => clearTimeout(timer);

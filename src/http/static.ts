@@ -125,10 +125,7 @@ function toReply(request: HttpRequest, version: Version): Reply {
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
 }
 
-/**
- * Opens a file, with the size and times of the opened file, even if its path now leads to another one. `undefined` when
- * the path no longer leads to a file in the folder.
- */
+/** Opens a file; `undefined` if its path no longer leads to one in the folder. The `stat` is of the opened file. */
 async function openFile({ path, within, dev, ino }: KnownFile) {
   let handle: FileHandle | undefined;
   try {
@@ -151,19 +148,14 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
   return undefined;
 }
 
-/**
- * Whether the file was opened at this path. The flags check only the last part of the path: a folder above it may have
- * been replaced by a link, for a moment. On Linux, /proc has the path of an open file, even after its replacement.
- */
+/** Whether the file was opened at this path. For a moment, a folder above it may have been replaced by a link. */
 async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> {
+  // On Linux, /proc has the path of an open file, even after its replacement.
   const opened = await readlink(`/proc/self/fd/${fd}`).catch(() => realpath(path));
   return opened === path || opened === `${path} (deleted)`;
 }
 
-/**
- * Whether a file that changes at this time, in ms, must get another time. File systems store times in steps, some in whole
- * seconds or in two.
- */
+/** Whether a file that changes now must get another time. Some file systems store times in steps of 1 or 2 seconds. */
 export function isSettled({ ctimeMs }: Pick<Stats, 'ctimeMs'>, now: number): boolean {
   return now - ctimeMs >= (ctimeMs % 1_000 === 0 ? 2_000 : 100);
 }
