@@ -1,3 +1,4 @@
+import { HttpError } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 /** `*`, or the opaque tags of a list. Weak tags are separate because If-Match never accepts them. */
@@ -55,11 +56,6 @@ export function evaluateConditions(
   return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'met';
 }
 
-/** Whether If-Range allows a range: only for the tag of this version. A date does not distinguish all versions (13.1.5). */
-export function isSameVersion(ifRange: string | undefined, tag: string): boolean {
-  return ifRange === undefined || ifRange === `"${tag}"`;
-}
-
 // RFC 9110, 5.6.7: three forms. `Date.parse` accepts many more, and reads the one without a zone as local time.
 const datePattern = /^[A-Z][a-z]{2,8},? [0-9A-Za-z: -]+$/;
 
@@ -100,6 +96,19 @@ export function parseRange(
   if (last !== undefined && Number(last) < start) return undefined;
   if (start >= size) return 'unsatisfiable';
   return { start, end: Math.min(Number(last ?? size), size - 1) };
+}
+
+/** Whether If-Range allows a range: only for the tag of this version. A date may not distinguish versions (13.1.5). */
+export function isSameVersion(ifRange: string | undefined, tag: string): boolean {
+  return ifRange === undefined || ifRange === `"${tag}"`;
+}
+
+/** The range to send of a file; `undefined` for all of it. Only a GET can have one. Fails with 416. */
+export function requestedRange(request: HttpRequest, tag: string, size: number): ByteRange | undefined {
+  if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), tag)) return undefined;
+  const range = parseRange(request.header('range'), size);
+  if (range !== 'unsatisfiable') return range;
+  throw new HttpError(416, 'the range lies outside the file', { 'content-range': `bytes */${size}` });
 }
 
 /** The weights in Accept or Accept-Encoding by lower-case name. An invalid `q` is NaN: every comparison is false. */

@@ -1,13 +1,6 @@
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
-import {
-  type ByteRange,
-  chooseEncoding,
-  evaluateConditions,
-  isSameVersion,
-  parseRange,
-  type Validators,
-} from './conditional.ts';
+import { chooseEncoding, evaluateConditions, requestedRange, type Validators } from './conditional.ts';
 import type { Handler } from './listener.ts';
 import { free } from './memory-budget.ts';
 import { loadCrypto } from './node-http.ts';
@@ -30,8 +23,8 @@ const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];
 const busyCodes = ['EMFILE', 'ENFILE'];
-// A file up to this size is read at once, and kept in memory.
-const smallFileBytes = 64 * 1024;
+// A file up to this size is read at once, and kept in memory. A longer one is read in chunks of this size.
+const chunkBytes = 64 * 1024;
 
 /**
  * Creates the handler of a file, with conditional requests, one range, and compression. `extra` are further headers.
@@ -44,7 +37,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
     memory.freeBytes += kept.get(coding)?.stat.size ?? 0;
     kept.delete(coding);
     const { size } = version.stat;
-    if (size > Math.min(smallFileBytes, memory.freeBytes) || !isSettled(version.stat, Date.now())) return;
+    if (size > Math.min(chunkBytes, memory.freeBytes) || !isSettled(version.stat, Date.now())) return;
     memory.freeBytes -= size;
     kept.set(coding, version);
   };
@@ -78,8 +71,8 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
     const coding = sibling && accepted;
     let isStreamed = false;
     try {
-      const isSmall = stat.size <= smallFileBytes;
-      const content = isSmall ? await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size)) : handle;
+      const isSmall = stat.size <= chunkBytes;
+      const content = isSmall ? await readFully(handle, 0, stat.size) : handle;
       const version = describe(stat, content, coding);
       keep(coding, version);
       const reply = toReply(request, version);
@@ -116,7 +109,7 @@ function toReply(request: HttpRequest, version: Version): Reply {
   const outcome = evaluateConditions(request, validators);
   if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
   if (outcome === 'not-modified') return { status: 304, headers };
-  const range = requestedRange(request, validators, stat.size);
+  const range = requestedRange(request, validators.tag, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
   const body =
     content instanceof Uint8Array ? content.subarray(start, end + 1) : fileStream(content, start, end);
@@ -170,19 +163,6 @@ function entityTag(stat: Stats, content: Version['content'], coding: Coding | un
   return coding === undefined ? version : `${version}-${coding}`;
 }
 
-// RFC 9110, 14.2: a range applies only to GET.
-function requestedRange(request: HttpRequest, validators: Validators, size: number): ByteRange | undefined {
-  if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), validators.tag))
-    return undefined;
-  const range = parseRange(request.header('range'), size);
-  if (range === 'unsatisfiable') {
-    throw new HttpError(416, 'the range lies outside the file', { 'content-range': `bytes */${size}` });
-  }
-  return range;
-}
-
-const chunkBytes = 64 * 1024;
-
 /** A range of an open file, whose end closes the file. */
 function fileStream(handle: FileHandle, start: number, end: number): ByteStream {
   const close = () => handle.close();
@@ -191,14 +171,13 @@ function fileStream(handle: FileHandle, start: number, end: number): ByteStream 
 
 async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
   for (let position = start; position <= end; position += chunkBytes) {
-    const length = Math.min(chunkBytes, end - position + 1);
-    yield await readFully(handle, position, Buffer.allocUnsafeSlow(length));
+    yield await readFully(handle, position, Math.min(chunkBytes, end - position + 1));
   }
 }
 
-/** Fills a buffer. Fails when the file has become shorter, because its length is already in the head. */
-async function readFully(handle: FileHandle, start: number, buffer: Uint8Array): Promise<Uint8Array> {
-  const { bytesRead } = await handle.read(buffer, 0, buffer.length, start);
-  if (bytesRead < buffer.length) throw new Error('the file became shorter while it was read');
+/** Fails when the file has become shorter, because its length is already in the head. */
+async function readFully(handle: FileHandle, start: number, length: number): Promise<Uint8Array> {
+  const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, start);
+  if (bytesRead < length) throw new Error('the file became shorter while it was read');
   return buffer;
 }
