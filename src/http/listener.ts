@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { bodyCancelled, mergeChunks } from './body.ts';
-import { type Connection, connectionOf } from './connection.ts';
+import { connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply } from './refusals.ts';
@@ -94,7 +94,7 @@ export class HttpListener {
     const start = (mayBeFirst: boolean): void => {
       if (isDropped) return;
       if (response.headersSent || response.destroyed) connection.startNext();
-      else this.#start(connection, message, response, mayBeFirst);
+      else this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
     const isAlone = connection.running === undefined;
@@ -112,13 +112,8 @@ export class HttpListener {
     }
   }
 
-  #start(
-    connection: Connection,
-    message: IncomingMessage,
-    response: ServerResponse,
-    mayBeFirst: boolean,
-  ): void {
-    const request = new HttpRequest(message, response, connection, this.#shared);
+  #start(request: HttpRequest, mayBeFirst: boolean): void {
+    const { connection, raw, response } = request;
     connection.running = request;
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
@@ -127,7 +122,7 @@ export class HttpListener {
       this.#report(request, now);
       connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
-      if (connection.newest === response && message.complete) connection.newest = undefined;
+      if (connection.newest === response && raw.complete) connection.newest = undefined;
       if (connection.running === request) connection.startNext();
     });
     let route = this.#route(request);
