@@ -174,7 +174,6 @@ function checkShape(text: string): void {
       if (depth > maxJsonDepth) {
         throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
       }
-      // Fail at once, because the rest may be long.
       if (members > maxJsonMembers) {
         throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
       }

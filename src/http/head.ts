@@ -95,7 +95,6 @@ export function decodePercent(text: string, part: 'path' | 'query'): string {
   }
 }
 
-const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 const authorityPattern = /^https?:\/\/([^/?#]*)/i;
 
 // The forms that remain when a URL has normalized the address.
@@ -131,7 +130,7 @@ export function hostCheck(
 ): ((message: IncomingMessage) => void) | undefined {
   const loopback = address !== undefined && isLoopback(address);
   if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
-  const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
+  const names = new Set(['localhost', '127.0.0.1', '[::1]', ...allowed.map((name) => name.toLowerCase())]);
   for (const own of [host, address]) {
     // Some clients, such as curl, send an IPv6 address as their user wrote it.
     if (own !== undefined) names.add(authorityOf(own).toLowerCase()).add(normalized(own) ?? own);
@@ -155,7 +154,6 @@ const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const parameter = `${token}=(?:${token}|"(?:[^"\\\\]|\\\\.)*")[ \\t]*`;
 const mediaTypePattern = new RegExp(`^${token}/${token}[ \\t]*(?:;[ \\t]*(?:${parameter})?)*$`);
 
-/** Parses a Content-Type strictly; `undefined` when it is not one. */
 export function parseMediaType(text: string): MIMEType | undefined {
   return mediaTypePattern.test(text) ? new MIMEType(text) : undefined;
 }

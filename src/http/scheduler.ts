@@ -34,7 +34,6 @@ export class Scheduler {
   readonly #tasks: Task[] = [];
   /** Streams, and other work that repeats. A fast client always makes its stream wait for another chunk. */
   readonly #chunks: (() => void)[] = [];
-  /** Whether the current turn runs chunks before new requests. */
   #isChunkFirst = false;
   #isScheduled = false;
   /** When the time for tasks ends in the current turn, by `performance.now()`. */
