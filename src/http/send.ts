@@ -116,14 +116,10 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
     const all = [hostVary, reply.headers?.['vary'], commonHeaders['vary']].flat();
     headers['vary'] = all.filter((one) => one !== undefined).join(', ');
   }
-  if (body !== undefined) {
-    const length = isStream(body) ? body.length : Buffer.byteLength(body);
-    if (length !== undefined) headers['content-length'] = length;
-  } else if (status !== 204 && status !== 304) {
-    headers['content-length'] = 0;
-  }
+  const length = isStream(body) ? body.length : Buffer.byteLength(body ?? '');
+  if (length !== undefined && status !== 204 && status !== 304) headers['content-length'] = length;
   // HTTP/1.0 has no chunks: only the end of the connection ends a body of unknown length.
-  if (raw.httpVersion === '1.0' && body !== undefined && headers['content-length'] === undefined) {
+  if (length === undefined && raw.httpVersion === '1.0') {
     response.useChunkedEncodingByDefault = false;
     headers['connection'] = 'close';
   }
