@@ -87,12 +87,13 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   // Opened in advance, and not used, except for a TLS handshake. Its client would take 408 for its first response.
   else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
   // The error is in the head of a new request.
-  else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
+  else if (response === undefined || response.req.complete) {
+    afterResponse(response, () => refuse(socket, refusal, observe));
+  }
   // The error is in the body of a request. Its handler fails, or its reply is dropped.
   else if (!response.headersSent) refuseRequest(response, refusal, connection.running);
   // Too late for another status: the current response is the last one.
-  else if (response.writableFinished) endSocket(socket);
-  else response.once('finish', () => endSocket(socket));
+  else afterResponse(response, () => endSocket(socket));
 }
 
 /** Handles CONNECT, for which Node has no response object. */
@@ -101,13 +102,12 @@ export function refuseConnect(socket: Duplex, observe: Observe): void {
   // Node has removed its listeners. Without these, a connection reset would end the process, and a long response to an
   // earlier request would stop when its client reads slowly.
   socket.on('error', () => socket.destroy()).on('drain', () => connection.running?.response.emit('drain'));
-  refuseInTurn(socket, unknownMethod, observe);
+  afterResponse(connection.newest, () => refuse(socket, unknownMethod, observe));
 }
 
-function refuseInTurn(socket: Duplex, refusal: ErrorResponse, observe: Observe): void {
-  const last = connectionOf(socket).newest;
-  if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
-  else last.once('finish', () => refuse(socket, refusal, observe));
+function afterResponse(last: ServerResponse | undefined, act: () => void): void {
+  if (last === undefined || last.writableFinished) act();
+  else last.once('finish', act);
 }
 
 function refuseRequest(response: ServerResponse, refusal: ErrorResponse, running?: RunningRequest): void {
