@@ -55,7 +55,7 @@ export interface Target {
 }
 
 // Rejects a user name and a password in the URL, which are deprecated and dangerous (RFC 9110, 4.2.4).
-const absoluteForm = /^https?:\/\/[^/?#@]+/i;
+const absoluteForm = /^https?:\/\/([^/?#@]+)/i;
 
 /**
  * Splits a request target (RFC 9112, 3.2). Fails with 400 for a malformed one, and with 404 for one outside `basePath`.
@@ -94,8 +94,6 @@ export function decodePercent(text: string, part: 'path' | 'query'): string {
     throw new HttpError(400, `the ${part} has malformed percent-encoding`);
   }
 }
-
-const authorityPattern = /^https?:\/\/([^/?#]*)/i;
 
 // The forms that remain when a URL has normalized the address.
 const loopbackPattern = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|\[::(?:1|ffff:7f..:.+)\])$/;
@@ -138,7 +136,7 @@ export function hostCheck(
   let served: string | undefined;
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).
-    const authority = authorityPattern.exec(url)?.[1] ?? headers.host;
+    const authority = absoluteForm.exec(url)?.[1] ?? headers.host;
     // Only HTTP/1.0 requests have no host, and browsers do not use it. Most requests repeat the previous host.
     if (authority === undefined || authority === served) return;
     const name = authority.toLowerCase().replace(/\.?(?::\d*)?$/, '');
