@@ -9,11 +9,10 @@ import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
 /** A version of a file, with the headers of its replies. */
-interface Version {
+interface Version extends Validators {
   readonly stat: Stats;
   /** The bytes of a small file, or the open file. */
   readonly content: Uint8Array | FileHandle;
-  readonly validators: Validators;
   readonly headers: Headers;
   readonly contentHeaders: Headers;
 }
@@ -45,9 +44,9 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
   const describe = (stat: Stats, content: Version['content'], coding: Coding | undefined): Version => {
     // RFC 9110, 8.8.2.1: not in the future, even if the clock of the file system is.
     const modified = new Date(Math.min(stat.mtimeMs, Date.now()));
-    const validators = { tag: entityTag(stat, content, coding), modified };
+    const tag = entityTag(stat, content, coding);
     const headers: Headers = {
-      etag: `"${validators.tag}"`,
+      etag: `"${tag}"`,
       'last-modified': modified.toUTCString(),
       'cache-control': 'no-cache',
       ...(encodings.length > 0 && { vary: 'accept-encoding' }),
@@ -59,7 +58,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
       'accept-ranges': 'bytes',
       ...(coding && { 'content-encoding': coding }),
     };
-    return { stat, content, validators, headers, contentHeaders };
+    return { tag, modified, stat, content, headers, contentHeaders };
   };
 
   const serveOpened = async (request: HttpRequest, accepted: Coding | undefined): Promise<Reply> => {
@@ -105,11 +104,11 @@ function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
 }
 
 function toReply(request: HttpRequest, version: Version): Reply {
-  const { stat, content, validators, headers, contentHeaders } = version;
-  const outcome = evaluateConditions(request, validators);
+  const { tag, stat, content, headers, contentHeaders } = version;
+  const outcome = evaluateConditions(request, version);
   if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
   if (outcome === 'not-modified') return { status: 304, headers };
-  const range = requestedRange(request, validators.tag, stat.size);
+  const range = requestedRange(request, tag, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
   const body =
     content instanceof Uint8Array ? content.subarray(start, end + 1) : fileStream(content, start, end);
