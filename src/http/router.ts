@@ -78,12 +78,6 @@ export class Router<T> {
     if (method === 'GET') this.methods.add('HEAD');
   }
 
-  /** Whether the path of a pattern without parameters already has a route, for any method. */
-  has({ segments }: Pattern): boolean {
-    const texts = segments.map((segment) => ('literal' in segment ? segment.literal : ''));
-    return this.#nodesOf(texts).length > 0;
-  }
-
   /** Whether a path has a route, for any method. */
   knows(path: string): boolean {
     return this.#nodesOf(splitPath(path)).length > 0;

@@ -121,7 +121,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const memory = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // The API takes precedence.
-    if (router.has(file.pattern)) continue;
+    if (router.knows(encodeURI(file.pattern.template))) continue;
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, memory);
