@@ -25,24 +25,20 @@ export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
-  /** Whether the stream wants more. Otherwise Node stops reading the connection. */
-  let wantsMore = true;
   const flush = (): void => {
-    if (length > 0 && !message.destroyed) wantsMore = push(Buffer.copyBytesFrom(merged, 0, length));
+    if (length > 0 && !message.destroyed) push(Buffer.copyBytesFrom(merged, 0, length));
     length = 0;
   };
   message.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
-    if (chunk === null || chunk.length > shortChunkBytes) {
-      wantsMore = push(chunk);
-      return wantsMore;
-    }
+    if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
     // Node runs the microtasks after each chunk, so a microtask would be too early.
     if (length === 0) setImmediate(flush);
     chunk.copy(merged, length);
     length += chunk.length;
     free(chunk);
-    return wantsMore;
+    // Whether the stream wants more. Otherwise Node stops reading the connection.
+    return message.readableLength < message.readableHighWaterMark;
   };
 }
 
