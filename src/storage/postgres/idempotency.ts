@@ -29,16 +29,11 @@ const removeExpired = prepared(`
     SELECT key FROM idempotency_keys WHERE expires_at <= now()
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED)`);
 
-/** The outcome of an insert with an idempotency key. There is no row if nothing was inserted. */
-export type OnceRow<Row> =
-  | { readonly outcome: 'created' | 'replayed'; readonly fingerprint: string; readonly response: Row }
-  /** The first request with this key is still running. */
-  | { readonly outcome: 'busy' };
-
 /**
  * Makes an insert happen once for a key, in one statement and so in one transaction. $1 is the key, $2 the fingerprint,
  * and $3 the time to keep the key in milliseconds. The insert has the other parameters. It selects from `turn`, which
- * has one row if the insert must happen, and otherwise none.
+ * has one row if the insert must happen, and otherwise none. The outcome is `busy` while the first request with the key
+ * runs. There is no row if the insert has added none.
  *
  * - The lock on a known result makes the transaction a writing one: with synchronous replication, its commit waits until
  *   a standby has the result.
@@ -65,7 +60,7 @@ export function onceSql(insert: string, addChange?: string): string {
       FROM created, (SELECT count(*) FROM expired) AS removed
       RETURNING fingerprint, response
     )
-    SELECT 'replayed' AS outcome, fingerprint, response FROM known
+    SELECT 'replayed' AS outcome, fingerprint, response AS record FROM known
     UNION ALL
     SELECT 'created', fingerprint, response FROM kept
     UNION ALL

@@ -18,8 +18,15 @@ import {
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
 import { contended, prevented } from './errors.ts';
-import { type IdempotencyKeys, type OnceRow, onceSql } from './idempotency.ts';
+import { type IdempotencyKeys, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
+
+/** The result of an insert. Only one with an idempotency key has an outcome, and unless it is `busy` a fingerprint. */
+interface Inserted extends NamedRow {
+  readonly outcome?: 'created' | 'replayed' | 'busy';
+  readonly fingerprint?: string;
+  readonly record: NamedRow;
+}
 
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
@@ -65,21 +72,17 @@ export function tableWrites(
   return {
     async create(record, options = {}) {
       const values = recordValues(given, record);
-      if (options.idempotency === undefined) {
-        const [row] = await write<{ readonly record: NamedRow }>(insert, values, options);
-        if (row === undefined && !hasParent) throw prevented();
-        return row && { value: toRecord(row.record), replayed: false };
-      }
-      const { key, fingerprint } = options.idempotency;
-      const onceValues = [key, fingerprint, keys.ttlMs, ...values];
-      const [kept] = await write<OnceRow<NamedRow>>(insertOnce, onceValues, options);
-      if (kept === undefined && !hasParent) throw prevented();
-      if (kept === undefined) return undefined;
-      if (kept.outcome === 'busy') throw keyInUse();
-      if (kept.fingerprint !== fingerprint) throw keyReused();
-      if (kept.outcome === 'created') keys.created();
+      const { key, fingerprint } = options.idempotency ?? {};
+      const [row] = await (key === undefined
+        ? write<Inserted>(insert, values, options)
+        : write<Inserted>(insertOnce, [key, fingerprint, keys.ttlMs, ...values], options));
+      if (row === undefined && !hasParent) throw prevented();
+      if (row === undefined) return undefined;
+      if (row.outcome === 'busy') throw keyInUse();
+      if (row.fingerprint !== fingerprint) throw keyReused();
+      if (row.outcome === 'created') keys.created();
       // A copy of an earlier release stores posts without a version, and may still be running.
-      return { value: toRecord({ version: 1, ...kept.response }), replayed: kept.outcome === 'replayed' };
+      return { value: toRecord({ version: 1, ...row.record }), replayed: row.outcome === 'replayed' };
     },
 
     async update(key, patch, options = {}) {
@@ -116,20 +119,16 @@ function withOrigin(text: string): Sql {
 }
 
 /**
- * Inserts a record whose columns are the parameters from `first` on. With a `source`, it inserts one record for each row
- * of the source. The lock waits for a running deletion of the parent, and then the statement inserts nothing. It then
- * uses no id either.
+ * Inserts a record whose columns are the parameters from `first` on, once for each row of the `source`, if there is one.
+ * The lock waits for a running deletion of the parent. The statement then inserts nothing, and uses no id either.
  */
 function insertSql(table: Table, first: number, source?: string): string {
-  const given = table.given.map((column, i) => ({
-    ...column,
-    placeholder: `$${first + i}::${column.type}`,
-  }));
+  const given = table.given.map((column, i) => ({ ...column, value: `$${first + i}::${column.type}` }));
   const parents = given.filter(({ parent }) => parent !== undefined);
   const sources = [...parents.map(({ parent }) => parent), ...(source === undefined ? [] : [source])];
-  const conditions = parents.map(({ parent, placeholder }) => `${parent}.id = ${placeholder}`);
+  const conditions = parents.map(({ parent, value }) => `${parent}.id = ${value}`);
   return `
-    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ placeholder }) => placeholder).join(', ')}
+    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ value }) => value).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
     ${parents.length > 0 ? `WHERE ${conditions.join(' AND ')} FOR KEY SHARE OF ${parents.map(({ parent }) => parent)}` : ''}
     RETURNING ${columnNames(table.columns)}`;
