@@ -15,23 +15,16 @@ const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
-// A process opens at most ten for calls, one for pings and two for the feed of changes.
+// Ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
-export async function examinePostgres(
-  url: string,
-  { role, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions = {},
-): Promise<Finding[]> {
+export async function examinePostgres(url: string, options: ExamineOptions = {}): Promise<Finding[]> {
   const { Client } = await loadDriver();
+  const isStandby = options.role === 'standby';
   const hosts = hostsOf(Client, url);
-  const writable = role === undefined && parseHosts(Client, url).writable;
-  const needed = processes * connectionsOfProcess * (hasStandbys ? 2 : 1);
-  const readsStandbys = hasStandbys || role === 'standby';
-  const addsChanges = hasFeed && role === undefined;
-  const results = await Promise.allSettled(
-    hosts.map((host) => examineHost(Client, host, needed, readsStandbys, addsChanges, signal)),
-  );
+  const writable = !isStandby && parseHosts(Client, url).writable;
+  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, options)));
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
   const findings = results.flatMap((result, i) => {
@@ -42,7 +35,7 @@ export async function examinePostgres(
     const finding = problem(text, 'check the URL, the server and the network');
     return [{ ...finding, isUnreachable: true as const }];
   });
-  if (role === 'standby' || hasPrimary || answers.length === 0) return findings;
+  if (isStandby || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
@@ -50,10 +43,7 @@ export async function examinePostgres(
 async function examineHost(
   Driver: typeof Client,
   { name, url }: Host,
-  neededConnections: number,
-  readsStandbys: boolean,
-  addsChanges: boolean,
-  signal: AbortSignal | undefined,
+  { role, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions,
 ) {
   const client = new Driver({
     connectionString: url,
@@ -77,6 +67,7 @@ async function examineHost(
       return fail(problem, 'start the newer release');
     });
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
+    const addsChanges = hasFeed && role === undefined;
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, addsChanges) : [];
     const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
@@ -88,8 +79,8 @@ async function examineHost(
       schema,
       examineEncryption(client),
       ...ids,
-      ...(readsStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
-      examineConnections(state.free, neededConnections),
+      ...((hasStandbys || role === 'standby') && !state.may_compare_logs ? [noStandbyReads] : []),
+      examineConnections(state.free, processes * connectionsOfProcess * (hasStandbys ? 2 : 1)),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
     return { takesWrites: !state.read_only, findings: named };
@@ -127,10 +118,9 @@ function examineServer(state: ServerState, isPooled: boolean, clock: Finding): F
 }
 
 function examineCollations(others: number, collation: string): Finding {
-  if (others === 0)
-    return ok(`texts sort by code point, whatever the collation of the database (${collation})`);
-  const text = `${others} columns have another collation than "C"`;
-  return fail(text, 'export, and import into a new database');
+  return others === 0
+    ? ok(`texts sort by code point, whatever the collation of the database (${collation})`)
+    : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
 }
 
 const noStandbyReads = warn(
@@ -140,14 +130,11 @@ const noStandbyReads = warn(
 
 /** Finds ids and positions that the service has not assigned, such as after a logical replication. */
 async function examineIds(client: Client, addsChanges: boolean): Promise<Finding[]> {
-  const last: [sequence: string, sql: string][] = [
-    ...recordKinds.map((kind): [string, string] => [`${kind}_id_seq`, `SELECT max(id) FROM ${kind}`]),
-    [
-      'changes_position_seq',
-      'SELECT GREATEST((SELECT max(position) FROM changes), max(gone)) FROM change_feed',
-    ],
-  ];
-  const behind = last.map(
+  const last = {
+    ...Object.fromEntries(recordKinds.map((kind) => [`${kind}_id_seq`, `SELECT max(id) FROM ${kind}`])),
+    changes_position_seq: 'SELECT GREATEST((SELECT max(position) FROM changes), max(gone)) FROM change_feed',
+  };
+  const behind = Object.entries(last).map(
     ([name, sql]) => `
     SELECT '${name}' AS name, id FROM (SELECT (${sql})::bigint AS id) AS used
     WHERE id > CASE WHEN has_sequence_privilege('${name}', 'SELECT')
