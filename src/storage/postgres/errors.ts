@@ -49,6 +49,8 @@ const taken: Meaning = {
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
+export const overloaded = () => new DomainError('overloaded', 'too many requests wait for the database');
+
 /** The error of an insert that had no effect, although nothing that it refers to is missing. */
 export const prevented = () => DomainError.from(new Error('a trigger has prevented the creation'));
 
@@ -107,9 +109,8 @@ export function faultOf(error: unknown): Fault {
 }
 
 export function toDomainError(error: unknown, fault: Fault): DomainError {
-  const { error: convert } = meaningOf(error);
-  const isUnknown = convert === unknown.error && !(error instanceof DomainError);
-  return fault === 'lost' && isUnknown ? gone(error) : convert(error);
+  const converted = meaningOf(error).error(error);
+  return fault === 'lost' && converted.kind === 'internal' ? gone(error) : converted;
 }
 
 /** The error of an attempt to connect. The driver's own does not say that the URL has no password. */
@@ -135,10 +136,6 @@ export function isRefusal(cause: unknown): boolean {
 
 export function cannotConnect(cause: unknown): DomainError {
   return meaningOf(cause).error === full ? full(cause) : unreachable(cause);
-}
-
-export function overloaded(): DomainError {
-  return new DomainError('overloaded', 'too many requests wait for the database');
 }
 
 /** The error of a store that cannot be opened. Its message has the hosts and the reason, but no password. */
