@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { Client } from 'pg';
 import { DomainError, invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
@@ -210,10 +211,8 @@ export class HostSearch {
     await this.#pause();
     // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
     const probes = new AbortController();
-    const end = () => probes.abort();
-    this.#closing.signal.addEventListener('abort', end);
+    using _ = addAbortListener(this.#closing.signal, () => probes.abort());
     try {
-      this.#closing.signal.throwIfAborted();
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
       this.#foundAt = performance.now();
@@ -224,8 +223,7 @@ export class HostSearch {
       this.failure = { cause, tookMs: performance.now() - this.#searchedAt };
       throw cannotConnect(cause);
     } finally {
-      this.#closing.signal.removeEventListener('abort', end);
-      end();
+      probes.abort();
     }
   }
 
