@@ -78,7 +78,7 @@ const skipMs = 1_000;
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,
   given: readonly Pick<Standby, 'host' | 'pool'>[],
-  report: (read: StandbyRead) => void = () => {},
+  onRead: (read: StandbyRead) => void = () => {},
 ): Pick<PostgresPool, 'read'> {
   const standbys = given.map((standby): Standby => ({ ...standby, skippedUntil: 0 }));
   /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
@@ -90,8 +90,10 @@ export function standbyReads(
     return firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], signal, 'feed'));
   });
   let count = 0;
-  // In a microtask, an error is an uncaught exception, which does not fail the read.
-  const reportLater = (read: StandbyRead) => queueMicrotask(() => report(read));
+  const report = ({ host }: Standby, outcome: StandbyRead['outcome'], waitMs = 0, lagBytes = 0) => {
+    // In a microtask, an error is an uncaught exception, which does not fail the read.
+    queueMicrotask(() => onRead({ host, outcome, waitMs, lagBytes }));
+  };
   const skip = (standby: Standby) => {
     standby.skippedUntil = performance.now() + skipMs;
   };
@@ -106,18 +108,25 @@ export function standbyReads(
   /** Resolves to `undefined` if the primary must serve the read. */
   const readFrom = async <Row extends QueryResultRow>(
     standby: Standby,
-    needed: LogPosition,
     [sql, values, signal, purpose]: ReadCall,
   ): Promise<Row[] | undefined> => {
+    // If the primary fails, the read on it reports the failure.
+    const asked = askPrimary().catch(() => undefined);
+    const needed = await unlessAborted(asked, signal);
+    if (needed === undefined) {
+      // Perhaps the role may not ask, and the next reads must not ask in vain.
+      skip(standby);
+      report(standby, 'failed');
+      return undefined;
+    }
     const since = performance.now();
     let waitMs = 0;
     let lagBytes: number | undefined;
-    let outcome: StandbyRead['outcome'] | undefined;
     let isSent = false;
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
     // Before the read is sent, this ends it after 100 ms. Afterwards only a failed ping does.
-    const timer = setInterval(() => {
+    using _timer = setInterval(() => {
       if (!isSent) {
         waitMs = performance.now() - since;
         ending.abort();
@@ -148,49 +157,33 @@ export function standbyReads(
         ending.signal,
         purpose,
       );
-      outcome = 'answered';
+      report(standby, 'answered', waitMs, lagBytes);
       return rows;
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
       if (signal?.aborted || kind === 'deadline-exceeded') throw caught;
-      outcome = ending.signal.aborted && !isSent ? 'late' : 'failed';
+      const outcome = ending.signal.aborted && !isSent ? 'late' : 'failed';
+      report(standby, outcome, waitMs, lagBytes);
       // If no position was read, perhaps all connections are busy: reads that have one continue to use the standby.
       if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
-    } finally {
-      clearInterval(timer);
-      if (outcome !== undefined) {
-        reportLater({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
-      }
     }
   };
 
   return {
     async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
-      const [, , signal] = call;
       const now = performance.now();
       const usable = standbys.filter(({ skippedUntil }) => skippedUntil === 0);
       for (const standby of standbys) {
         if (standby.skippedUntil === 0) continue;
-        reportLater({ host: standby.host, outcome: 'skipped', waitMs: 0, lagBytes: 0 });
+        report(standby, 'skipped');
         if (standby.skippedUntil <= now) retry(standby);
       }
       count += 1;
       // `undefined` if none is usable.
       const standby = usable[count % usable.length];
-      let rows: Row[] | undefined;
-      if (standby !== undefined) {
-        // If the primary fails, the read on it reports the failure.
-        const asked = askPrimary().catch(() => undefined);
-        const needed = await unlessAborted(asked, signal);
-        if (needed !== undefined) rows = await readFrom<Row>(standby, needed, call);
-        else {
-          // Perhaps the role may not ask, and the next reads must not ask in vain.
-          skip(standby);
-          reportLater({ host: standby.host, outcome: 'failed', waitMs: 0, lagBytes: 0 });
-        }
-      }
+      const rows = standby && (await readFrom<Row>(standby, call));
       return rows ?? (await primary.read<Row>(...call));
     },
   };
