@@ -40,9 +40,8 @@ const feedTable = 'the table change_feed';
 export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
 /**
- * The feed of changes of a database. The pages come from `pages`, which may be standbys. The settled position comes from
- * `pool`, because only the primary knows which writes are still running. `onFailure` receives why old changes could not
- * be removed.
+ * The feed of changes of a database. `pages` may be standbys. The settled position comes from `pool`, because only the
+ * primary knows the running writes. `onFailure` receives why old changes could not be removed.
  */
 export function postgresFeed(
   pool: PostgresPool,
@@ -146,10 +145,9 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 }
 
 /**
- * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
- * it lacks the changes of the pause. On a server that takes no writes yet, and with `isSource`, as for an export, resolves
- * to the statement to send before the first write. If sessions take positions in blocks, a write could have a position
- * that readers have passed: throws, or with `isSource` that statement fails.
+ * Stores whether all writes add their changes to the feed. It restarts after a pause, whose changes it lacks. On a
+ * server that takes no writes yet, and with `isSource`, as for an export, resolves to the statement to send before the
+ * first write. Throws if sessions take positions in blocks; with `isSource`, that statement fails instead.
  */
 export async function prepareFeed(
   client: ClientBase,
@@ -213,10 +211,9 @@ const readPage = prepared(`
 export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('changes_position_seq')` };
 
 /**
- * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after
- * the settled one, $2, may belong to a write that still runs. Those up to $3 were removed before: while an old
- * transaction is open, their rows would be read again. A lower `gone` is that of another server or of a restored
- * database, or of a second row (see `fromFeed`).
+ * Removes some of the changes before the last $1 positions, unless another process does. After the settled position,
+ * $2, writes may still run. Those up to $3 were removed before: while an old transaction keeps their rows, they would
+ * be read again. A lower `gone` is that of another server, of a restored database, or of a second row (see `fromFeed`).
  */
 const trimFeed = prepared(`
   WITH turn AS (

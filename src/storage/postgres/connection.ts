@@ -10,10 +10,7 @@ export interface Sql {
   readonly text: string;
 }
 
-/**
- * A statement that each connection parses once. Its name is a hash of the text, so that behind a pooler with shared
- * sessions a name never means the statement of another release.
- */
+/** Names a statement by the hash of its text: in the shared sessions of a pooler, another release has other names. */
 export function prepared(text: string): Sql {
   return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
 }
@@ -119,9 +116,8 @@ export class Connection {
   }
 
   /**
-   * Limits the session, and ensures that a commit is on disk when it is acknowledged. In a session that a pooler
-   * shares with other clients it sets nothing, because the limits would apply to them too; the settings of the role
-   * apply instead. Startup parameters are not used, because poolers reject them.
+   * Limits the session, and ensures that a commit is on disk when it is acknowledged. Sets nothing in a session of a
+   * pooler, whose other clients it would affect, and uses no startup parameters, which poolers reject.
    */
   async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
     const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
@@ -164,8 +160,8 @@ export class Connection {
   }
 
   /**
-   * Ends the connection and its running statement. Sends the protocol's cancel request, whose key belongs to this
-   * connection: it cannot cancel a statement of another client, and it works through poolers.
+   * Ends the connection and its statement by the protocol's cancel request. Its key belongs to this connection, so it
+   * cancels no statement of another client, also through poolers.
    */
   kill(): void {
     this.isCut = true;
@@ -204,8 +200,8 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     statement_timeout: limits.statementTimeoutMs,
     lock_timeout: limits.lockTimeoutMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
-    // With every value except `off`, a commit waits at least for the disk of this server, so other values are kept. They
-    // are set again, because a reload of the configuration does not change what a session has set.
+    // With every other value than `off`, a commit waits for a disk. The value is set again even if it is the same, so
+    // that a reload of the configuration does not change it.
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
     // With a warning, the server reports a commit that no standby has confirmed.
     client_min_messages: `'warning'`,

@@ -120,14 +120,11 @@ export function connectError(caught: unknown): unknown {
     : caught;
 }
 
-// This machine has no file descriptor, port or memory left, or no DNS server responds. A name that does not exist
-// (ENOTFOUND) is a failure of the host: in Kubernetes, a failed pod loses its name.
+// This machine has no file descriptor, port or memory left, or no DNS server responds. An unknown name (ENOTFOUND) is a
+// failure of the host: in Kubernetes, a failed pod loses its name.
 const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'];
 
-/**
- * Whether a server that could not be connected to may still serve its open connections: it has no free one, or rejects
- * the role or its password, or the attempt failed on this machine.
- */
+/** Whether open connections may still work: the server refuses only further ones, or this machine is the cause. */
 export function isRefusal(cause: unknown): boolean {
   const isLocal = Error.isError(cause) && 'code' in cause && localFailures.includes(String(cause.code));
   // PgBouncer reports each refusal as a violation of the protocol, pgcat as 58000, and Supavisor as XX000.

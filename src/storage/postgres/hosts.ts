@@ -38,8 +38,7 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
   return { hosts, writable: target !== 'any' };
 }
 
-// The driver verifies certificates in these modes, but warns that its next major version will not. So `verify-full`
-// replaces them.
+// In these modes the driver verifies certificates too, but warns that its next major version will not.
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
@@ -64,8 +63,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
   return [toHost(first), ...others.map(toHost)];
 }
 
-// The interval of probes to each host while requests wait for a server. If each waiting request opened a connection,
-// they would overload a server that starts or takes over.
+// How often to probe each host. A connection of each waiting request would overload a server that starts.
 export const probeIntervalMs = 200;
 
 export interface SearchSettings {
@@ -105,10 +103,7 @@ export class HostSearch {
     [this.current] = settings.hosts;
   }
 
-  /**
-   * Opens a connection to the current host. Resolves to `undefined` if the host seems to have failed. Rejects if the host
-   * works, but refuses a further connection.
-   */
+  /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
   async open(): Promise<Connection | undefined> {
     const host = this.current;
     const startedAt = performance.now();
@@ -139,10 +134,7 @@ export class HostSearch {
     if (connection.generation === this.generation) this.generation += 1;
   }
 
-  /**
-   * Resolves when a host accepts connections again. Fails with the reasons of all hosts. If the only host seems to hang,
-   * one call searches, and the others fail at once.
-   */
+  /** Searches for a host. Fails with the reasons of all. While the only host hangs, all calls but one fail at once. */
   async recover(signal?: AbortSignal): Promise<void> {
     const { cause, tookMs = 0 } = this.failure ?? {};
     const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
@@ -154,8 +146,8 @@ export class HostSearch {
   }
 
   /**
-   * With several hosts, abandons the current one unless it accepts a connection soon. Otherwise calls would wait for their
-   * timeouts: a server that hangs, or a network that has lost the route, closes no connection.
+   * With several hosts, abandons the current one unless it accepts a connection soon. A server that hangs, or a lost
+   * route, closes no connection, so calls would wait for their timeouts.
    */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
@@ -228,9 +220,8 @@ export class HostSearch {
   }
 
   /**
-   * Resolves to the first host that passes. Probes all hosts at the same time and at an interval, without waiting for
-   * earlier probes. So a host that hangs delays no other host, and is found as soon as it responds again. When each host
-   * has failed at least once, it fails with all reasons.
+   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that one
+   * that hangs delays none, and is found as soon as it responds. Fails with all reasons when each host has failed once.
    */
   #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;

@@ -12,8 +12,8 @@ export function idempotencyKeys(pool: PostgresPool, ttlMs: number, onFailure: (c
   return {
     ttlMs,
     /**
-     * Must be called after each keyed creation. Few of them remove expired keys: while a long transaction is open, the
-     * index keeps the entries of all removed keys, and each search for expired ones reads these entries again.
+     * Must be called after each keyed creation. Few of them remove expired keys: while a long transaction is open, each
+     * search reads the entries of all removed keys again.
      */
     created: occasionally(
       creationsPerSweep,
@@ -35,12 +35,10 @@ const removeExpired = prepared(`
  * has one row if the insert must happen, and otherwise none. The outcome is `busy` while the first request with the key
  * runs. There is no row if the insert has added none.
  *
- * - The lock on a known result makes the transaction a writing one: with synchronous replication, its commit waits until
- *   a standby has the result.
- * - The advisory lock decides which request is first. The lock depends on the table too, because services in other
- *   schemas of the database may have the same keys. If another request commits after the snapshot of this statement
- *   and before its lock, the new key violates the primary key. The statement then has no effect, and finds the result
- *   when it is sent again.
+ * - The lock on a known result makes it a write: with synchronous replication, its commit waits until a standby has it.
+ * - The advisory lock decides which request is first. It depends on the table too, because other schemas may have the
+ *   same keys. If another request commits between the snapshot of this statement and its lock, the key violates the
+ *   primary key. The statement then has no effect, and finds the result when it is sent again.
  * - An expired row of the same key must be removed before the insert; `count` forces this order.
  */
 export function onceSql(insert: string, addChange?: string): string {

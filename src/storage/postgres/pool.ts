@@ -36,8 +36,7 @@ interface Call {
 }
 
 export const feedConnections = 2;
-// Maximum pause before the first retry; each further one doubles it. Random, so that the same transactions do not
-// conflict again.
+// Maximum pause before the first retry, doubled by each further one. It is random, to avoid the same conflict again.
 const retryDelayMs = 4;
 // How long the statement of an aborted call may still run. Most end during this time, and their connections are kept.
 const abortGraceMs = 100;
@@ -129,10 +128,7 @@ export class PostgresPool {
     });
   }
 
-  /**
-   * Sends a statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings share one statement, so all
-   * pings of a pool must send the same one.
-   */
+  /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share the one of the first. */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
@@ -185,10 +181,7 @@ export class PostgresPool {
     return result;
   }
 
-  /**
-   * Sends a statement. If it takes long, checks the host, and in the end kills the connection. Fails if the server
-   * stopped waiting for a standby to confirm it.
-   */
+  /** Sends a statement. If it takes long, checks the host, and later kills the connection. */
   async #send<Row extends QueryResultRow>(
     connection: Connection,
     { name: given, text }: Sql,

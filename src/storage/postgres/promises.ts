@@ -22,8 +22,8 @@ export function occasionally(
 }
 
 /**
- * Returns a function that shares calls of `ask`, one at a time. Callers wait until the running call has ended, and then
- * share the next one. So no caller receives a result that was read before the request for it.
+ * Returns a function that shares calls of `ask`, one at a time. Callers share the next call, which begins when the
+ * running one has ended, so no caller receives a result that was read before the request for it.
  */
 export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;

@@ -115,10 +115,7 @@ export class ConnectionQueue {
     return true;
   }
 
-  /**
-   * Whether a call may use one more of `size` connections. While the server refuses more, there are only the open ones to
-   * share.
-   */
+  /** Whether a call may use one more of `size` connections: only of the open ones, while the server refuses more. */
   #mayUse(kind: CallKind, size = this.#retryAt > 0 ? this.#opened : this.#size): boolean {
     return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
   }

@@ -80,9 +80,9 @@ function binder(values: Value[]): Bind {
 }
 
 /**
- * The statement for the rows of a page and one more. It is one statement to save round trips. Its limit is a parameter,
- * so that there are few statements, and all stay prepared. With only a parameter as its limit, the planner would expect
- * a tenth of the table, and plan each call again. The constant inner limit prevents this.
+ * The statement for the rows of a page and one more. Its limit is a parameter, so that there are few statements, and
+ * all stay prepared. With this limit alone, the planner would expect a tenth of the table, and plan each call again.
+ * The constant inner limit prevents this.
  */
 function pageStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];

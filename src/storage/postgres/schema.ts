@@ -8,12 +8,11 @@ import { sqlState } from './errors.ts';
  * The migrations from each version of the schema to the next. A released migration must not change. A new one may add
  * columns, but not change any, because copies of the last release are still running.
  *
- * An unset role is stored as the empty text. So it sorts first, as the contract requires, and cursors need no NULL. `C`
+ * An unset role is the empty text, which sorts first, as the contract requires, and needs no NULL in cursors. `C`
  * compares the bytes of UTF-8, which is the order of code points on every machine.
  *
- * Each index has the order of a list. Its id is cast to bigint, so that it differs from the primary key. Otherwise the
- * planner may scan the primary key to find a few rows of one role or name. The index includes the columns of the list,
- * so that the table need not be read.
+ * Each index has the order of a list, and includes its columns, so that the table need not be read. The id is cast to
+ * bigint, because the planner may otherwise scan the primary key to find a few rows of one role or name.
  */
 const migrations: readonly string[] = [
   `
@@ -85,9 +84,8 @@ export const foreignMeta = 'a table meta of another program is there: use a sepa
 const migrationLock = 7_283_551_900;
 
 /**
- * Migrates the database to the current version. If several processes do so at once, one migrates and the others wait.
- * With `mustExist`, throws if the database has no tables yet.
- * After a failure the transaction is still open: the connection must be closed.
+ * Migrates the database to the current version, in one of several processes while the others wait. With `mustExist`,
+ * throws if it has no tables yet. After a failure the transaction is still open: the connection must be closed.
  */
 export async function prepareSchema(client: ClientBase, warn: Warn, mustExist = false): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
@@ -144,10 +142,7 @@ const lockAttempts = 12;
 const lockTimeoutMs = 500;
 const lockPauseMs = 4_500;
 
-/**
- * While a migration waits for the lock of a table that a backup reads, all later statements wait behind it, even reads.
- * So each attempt waits briefly, and then lets them pass.
- */
+/** While a migration waits for a table that a backup reads, all later statements wait too. So each attempt is brief. */
 async function apply(client: ClientBase, pending: readonly string[]): Promise<void> {
   await client.query(`SET LOCAL lock_timeout = ${lockTimeoutMs}; SAVEPOINT unmigrated`);
   for (let attempt = 1; ; attempt += 1) {

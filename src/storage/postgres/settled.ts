@@ -18,17 +18,15 @@ export interface FeedState extends QueryResultRow {
 export const maxUnbroken = 5_000;
 
 /**
- * The row of the feed. A dump that was restored into existing tables has added a second row, and the higher `gone` is
- * valid. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
+ * The row of the feed. A dump that was restored into existing tables has added a second row; the higher `gone` is
+ * valid. Without a LIMIT, the planner expects thousands of rows until the table is analyzed.
  */
 export const fromFeed = 'FROM change_feed ORDER BY gone DESC LIMIT 1';
 
 /**
- * Reads the state of the feed. $1 is the last settled position. The writers are listed only if $2 is true, because
- * listing all locks takes longer than the rest of the statement.
- *
- * A transaction that takes a value from a sequence holds a lock on the sequence until its end. This statement lists the
- * locks after it has taken its snapshot. So each transaction with a position up to `newest` has ended or is listed.
+ * Reads the state of the feed after the settled position $1. Lists the writers only if $2 is true, because that takes
+ * longer than the rest. A transaction locks the sequence from which it takes a value until its end. The locks are read
+ * after the snapshot is taken, so each transaction with a position up to `newest` has ended or is listed.
  */
 export const readState = prepared(`
   WITH ends AS (
@@ -51,8 +49,8 @@ export const readState = prepared(`
   FROM ends`);
 
 /**
- * Finds the settled position, up to which no change can be added any more. A write takes its position before it commits,
- * so a change may become visible after one with a higher position. Needs the states in the order in which they were read.
+ * Finds the settled position, up to which no change can be added any more, from the states in the order of their reads.
+ * A write takes its position before it commits, so its change may become visible after one with a higher position.
  *
  * An example: two writers take the positions 5 and 6, and 6 commits first. The next state has `newest` 6 and `unbroken`
  * 4, so the settled position stays 4. The one after it lists the writers. While the writer of 5 runs, 4 stays settled.
@@ -62,10 +60,7 @@ export const readState = prepared(`
 export class Settled {
   /** `undefined` until the first position is known. */
   position: number | undefined;
-  /**
-   * Whether the next state must list the writers. True if newer positions exist, but the settled one has not advanced:
-   * the next position has no change, and only the list shows whether its write is still running.
-   */
+  /** Whether the next state must list the writers, because only they show whether a missing position may still come. */
   needsWriters = true;
   #newest = 0;
   /** An earlier state, and those of its writers that still run. */

@@ -25,18 +25,15 @@ export interface StandbyRead {
 interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads' | 'ping'>;
-  /**
-   * 0 while reads use the standby. Otherwise the time of its next ping, by `performance.now()`, and Infinity during
-   * that ping. It is used again once it responds.
-   */
+  /** 0 while reads use it. Otherwise the time of its next ping, by `performance.now()`; Infinity during that ping. */
   skippedUntil: number;
 }
 
 /** A position in the write-ahead log of a primary. */
 interface LogPosition {
   /**
-   * The cluster, the timeline, the table of users and the database. After a failover, the log continues in another
-   * timeline. The URL of a standby may name another database or schema of the same cluster.
+   * The cluster, the timeline, which is another one after a failover, the table of users and the database. The URL of a
+   * standby may name another database or schema of the same cluster.
    */
   readonly history: string;
   readonly bytes: number;
@@ -69,11 +66,10 @@ const pollIntervalMs = 1;
 const skipMs = 1_000;
 
 /**
- * Reads from standbys, but never stale data: each read shows every write that was acknowledged before the read began.
- * Concurrent reads share one query to the primary for the end of its log. Each read then waits until a standby has
- * replayed the log up to there. If the standby fails or needs longer than 100 ms, the primary serves the read, and the
- * standby is not used for a second. A read that has been sent has no such limit. The primary serves it only if the
- * standby stops responding to pings. @internal
+ * Reads from standbys, but never stale data: each read shows every write that was acknowledged before it began.
+ * Concurrent reads ask the primary once for the end of its log. Each then waits until a standby has replayed the log up
+ * to there. If that fails or takes longer than 100 ms, the primary serves the read, and the standby is not used for a
+ * second. Once sent, a read goes to the primary only if the standby stops responding to pings. @internal
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,

@@ -31,10 +31,7 @@ interface Inserted extends NamedRow {
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
 
-/**
- * The writes of a table. Each is one statement, which is a transaction by itself, and adds its change to the feed, if
- * there is one. `beforeFirst` is sent before the first write.
- */
+/** The writes of a table, each one statement, which also adds its change to the feed. `beforeFirst` is sent first. */
 export function tableWrites(
   pool: PostgresPool,
   table: Table,
@@ -119,8 +116,8 @@ function withOrigin(text: string): Sql {
 }
 
 /**
- * Inserts a record whose columns are the parameters from `first` on, once for each row of the `source`, if there is one.
- * The lock waits for a running deletion of the parent. The statement then inserts nothing, and uses no id either.
+ * Inserts a record whose columns are the parameters from `first` on, once for each row of the `source`, if given. The
+ * lock waits for a running deletion of the parent. The statement then inserts nothing, and uses no id either.
  */
 function insertSql(table: Table, first: number, source?: string): string {
   const given = table.given.map((column, i) => ({ ...column, value: `$${first + i}::${column.type}` }));
@@ -135,8 +132,8 @@ function insertSql(table: Table, first: number, source?: string): string {
 }
 
 /**
- * Updates a record unless it already has the new values, so that each returned row is a change. The parameters are the
- * key, the list of the expected versions or NULL, and the new values of the editable columns; NULL keeps a value.
+ * Updates a record unless it has the new values, so that each returned row is a change. The parameters are the key, the
+ * expected versions, or NULL, and the new values of the editable columns; NULL keeps a value.
  */
 function updateSql(table: Table): string {
   const { keys, edited } = table;
@@ -163,17 +160,14 @@ function expectedSql({ keys }: Table): string {
 
 const changeColumns = 'type, user_id, record, request_id, key';
 
-/**
- * Inserts a change for each row of the CTE named `created` or `updated`, and returns the records. The write has locked
- * its row, so the positions of the changes of a record are in the order of these changes.
- */
+/** Inserts a change for each row of the CTE. The write has locked the row, so positions have the order of changes. */
 function addChange(table: Table, verb: 'created' | 'updated'): string {
   return `INSERT INTO changes (${changeColumns}) SELECT ${changeOf(table, verb, verb)} FROM ${verb} RETURNING record`;
 }
 
 /**
- * Deletes a record, and adds a change for each of its children, then one for the record. The lock on the deleted record
- * prevents new children. Only the functions `take_…` see children that were added after the statement began.
+ * Deletes a record, and adds a change for each of its children, then its own. Its lock prevents new children. Only the
+ * functions `take_…` see children that were added after the statement began.
  */
 function withDeletions(table: Table): string {
   const children = childTables(table);
