@@ -1,27 +1,21 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { idsExhausted, stillReferenced } from '../../domain/record.ts';
 
-/**
- * Whether a failed statement can be retried:
- *
- * - `lost`: the connection was lost, and the statement may have taken effect
- * - `ended`: only this session has ended, and the statement may have taken effect
- * - `stale`: the statement had no effect; a new connection may serve it
- * - `unprepared`: a pooler has mixed up prepared statements; the statement may succeed without a name
- * - `rolled-back`: the transaction conflicted with another one and had no effect
- * - `final`: a retry would fail too
- */
-export type Fault = 'lost' | 'ended' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
-
-/** The maximum number of attempts by kind of failure. A write that may have been committed is sent only once. */
-export const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
+/** The kinds of failures of a statement, each with the maximum number of times that it is sent. */
+export const attempts = {
+  // The connection was lost, or only this session has ended. A write may have taken effect, so it is sent once.
   lost: { read: 2, write: 1 },
   ended: { read: 2, write: 1 },
+  // The statement had no effect, and a new connection may serve it.
   stale: { read: 2, write: 2 },
+  // A pooler has mixed up prepared statements. The statement may succeed without a name.
   unprepared: { read: 2, write: 2 },
+  // The transaction conflicted with another one, and had no effect.
   'rolled-back': { read: 6, write: 6 },
   final: { read: 1, write: 1 },
-};
+} as const;
+
+export type Fault = keyof typeof attempts;
 
 interface Meaning {
   readonly fault: Fault;
