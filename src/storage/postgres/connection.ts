@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
@@ -23,7 +24,6 @@ const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   114: JSON.parse, // json
 };
 
-/** The parsers of values, for the driver. */
 export const types = { getTypeParser: (type: number) => parsers[type] ?? String };
 
 export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
@@ -101,17 +101,14 @@ export class Connection {
       this.isCut = true;
       this.destroy();
     };
-    signal?.addEventListener('abort', cut);
-    const timer = setTimeout(cut, timeoutMs);
+    using _ = signal && addAbortListener(signal, cut);
+    using _timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
       await this.#setUp(limits, warn);
     } catch (cause) {
       await this.close();
       throw this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', cut);
     }
   }
 
@@ -123,9 +120,7 @@ export class Connection {
     const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
     const session = firstOf(rows);
     this.isReadOnly = session.read_only === 'on';
-    if (limits.writable && this.isReadOnly) {
-      throw new Error('takes no writes: a standby, or read-only');
-    }
+    if (limits.writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
     if (!session.own) {
       warn(
         'a connection pooler is in front of PostgreSQL: set statement_timeout, lock_timeout and ' +

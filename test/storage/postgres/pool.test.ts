@@ -674,6 +674,18 @@ describe('a PostgreSQL pool', () => {
     await assert.rejects(read);
   });
 
+  it('ends the probe of a host that hangs when a search has found another', async (t) => {
+    const { pool, connects, setups, destroyed } = slowPool(t, { hosts });
+    const search = pool.hosts.recover();
+    await settle();
+    connects[1]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    await search;
+    await settle();
+    assert.deepEqual(destroyed, ['postgres://a']);
+  });
+
   it('keeps the probes of a search when it leaves a host that hangs', async (t) => {
     const { pool, destroyed } = slowPool(t, { hosts, pingTimeoutMs: 100 });
     pool.hosts.check();
