@@ -6,7 +6,7 @@ import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import { checkParameters } from './parameters.ts';
 
 export interface Host {
-  /** Its `host:port`. */
+  /** `host:port`. */
   readonly name: string;
   /** A URL for it alone. */
   readonly url: string;
@@ -139,9 +139,7 @@ export class HostSearch {
     const { cause, tookMs = 0 } = this.failure ?? {};
     const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
     if (hangs && this.#search !== undefined) throw cannotConnect(cause);
-    this.#search ??= this.#find().finally(() => {
-      this.#search = undefined;
-    });
+    this.#search ??= this.#find();
     return unlessAborted(this.#search, signal);
   }
 
@@ -216,6 +214,7 @@ export class HostSearch {
       throw cannotConnect(cause);
     } finally {
       probes.abort();
+      this.#search = undefined;
     }
   }
 

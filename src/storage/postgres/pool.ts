@@ -31,7 +31,6 @@ interface Call {
   readonly kind: CallKind;
   readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
-  /** The connection that the call has; absent while it waits for one. */
   connection?: Connection | undefined;
 }
 
@@ -45,7 +44,6 @@ const watchdogGraceMs = 1_000;
 
 /** Sends statements to one database, with bounded waiting and with retries where they are safe. */
 export class PostgresPool {
-  /** Finds the host for new connections. */
   readonly hosts: HostSearch;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;

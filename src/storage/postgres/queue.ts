@@ -120,7 +120,6 @@ export class ConnectionQueue {
     return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
   }
 
-  /** Returns a free slot, if there is one for such a call. */
   #takeFree(kind: CallKind): Slot | undefined {
     const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
     const opens =
@@ -131,7 +130,6 @@ export class ConnectionQueue {
     return slot;
   }
 
-  /** Resolves to a free slot, or waits for one. */
   async #take(kind: CallKind, signal: AbortSignal | undefined): Promise<Slot> {
     const free = this.#takeFree(kind);
     if (free !== undefined) return free;

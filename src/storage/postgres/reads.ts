@@ -37,10 +37,8 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
         async list(filter, query, { signal } = {}) {
           const { sql, values } = pageStatement(listOf(table, filter), query);
           const rows = await pool.read<NamedRow>(sql, values, signal);
-          return toPage(
-            rows.map((row) => fromNames<Row>(listed, row)),
-            query,
-          );
+          const items = rows.map((row) => fromNames<Row>(listed, row));
+          return toPage(items, query);
         },
 
         async count(filter, { signal } = {}) {

@@ -51,7 +51,6 @@ const migrations: readonly string[] = [
     ON users (role, name DESC, (id::bigint) DESC) INCLUDE (id);
   DELETE FROM meta WHERE name = 'cursor_secret';
   `,
-  // Posts have a version too.
   'ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0)',
   // The feed of changes. In a database that had users, it begins after position 1, because their changes are unknown.
   // `take_posts` has a snapshot of its own, so it also deletes posts that were added after its statement began.

@@ -19,11 +19,8 @@ const limits = {
 export async function openPostgresScratch(url: string): Promise<Scratch> {
   const { Client } = await loadDriver();
   const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };
-  const pool = new PostgresPool(
-    (connectionString) => new Client({ connectionString }),
-    settings,
-    () => {},
-  );
+  const createClient = (connectionString: string) => new Client({ connectionString });
+  const pool = new PostgresPool(createClient, settings, () => {});
   try {
     await pool.read({ text: 'SELECT' }, []);
   } catch (caught) {

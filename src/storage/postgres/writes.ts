@@ -53,11 +53,7 @@ export function tableWrites(
   const remove = withOrigin(feed ? withDeletions(table) : deleteSql(table));
   const find = prepared(findSql(table, '$'));
   let remaining = beforeFirst;
-  const write = async <R extends NamedRow>(
-    sql: Sql,
-    values: readonly unknown[],
-    { origin }: ChangeOptions,
-  ) => {
+  const write = async <R extends NamedRow>(sql: Sql, values: unknown[], { origin }: ChangeOptions) => {
     if (remaining !== undefined) await pool.write(remaining, []);
     remaining = undefined;
     if (feed === undefined) return pool.write<R>(sql, values);
