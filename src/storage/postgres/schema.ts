@@ -105,13 +105,9 @@ async function migrate(client: ClientBase, warn: Warn): Promise<void> {
   // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limits: creating an index on a large table takes long, and so does waiting for another process that migrates.
-  await client.query(
-    'SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0',
-  );
-  // PostgreSQL 16 and older do not have this setting.
-  await client.query(
-    `SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`,
-  );
+  // PostgreSQL 16 and older have no `transaction_timeout`.
+  await client.query(`SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+    ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`);
   const tryLock = 'SELECT pg_try_advisory_xact_lock($1) AS locked';
   const { rows } = await client.query<{ locked: boolean }>(tryLock, [migrationLock]);
   if (!rows[0]?.locked) {
