@@ -179,27 +179,25 @@ export class PostgresPool {
     return result;
   }
 
-  /** Sends a statement. If it takes long, checks the host, and later kills the connection. */
-  async #send<Row extends QueryResultRow>(
-    connection: Connection,
-    { name: given, text }: Sql,
-    values: readonly unknown[] = [],
-  ): Promise<Row[]> {
-    const name = this.#usesNames ? given : undefined;
+  /** Sends statements. If one takes long, checks the host, and later kills the connection. */
+  #sender(connection: Connection): Send {
     const { pingTimeoutMs, statementTimeoutMs } = this.#settings;
     const limitMs = statementTimeoutMs + watchdogGraceMs;
     const quietMs = Math.min(pingTimeoutMs, limitMs);
-    let timer = setTimeout(() => {
-      timer = setTimeout(() => connection.kill(), limitMs - quietMs);
-      this.hosts.check();
-    }, quietMs);
-    try {
-      const { rows } = await connection.client.query<Row>({ name, text, values: [...values] });
-      if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
-      return rows;
-    } finally {
-      clearTimeout(timer);
-    }
+    return async <Row extends QueryResultRow>({ name, text }: Sql, values: readonly unknown[] = []) => {
+      let timer = setTimeout(() => {
+        timer = setTimeout(() => connection.kill(), limitMs - quietMs);
+        this.hosts.check();
+      }, quietMs);
+      try {
+        const sql = { name: this.#usesNames ? name : undefined, text, values: [...values] };
+        const { rows } = await connection.client.query<Row>(sql);
+        if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
+        return rows;
+      } finally {
+        clearTimeout(timer);
+      }
+    };
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
@@ -214,7 +212,7 @@ export class PostgresPool {
       call.connection = connection;
       let fault: Fault;
       try {
-        return await work((sql, values) => this.#send(connection, sql, values), connection);
+        return await work(this.#sender(connection), connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
         // The session is over already, though the connection may close later.
