@@ -25,16 +25,11 @@ export interface StandbyRead {
 interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads' | 'ping'>;
-  /** 0 while reads use it. Otherwise the time of its next ping, by `performance.now()`; Infinity during that ping. */
-  skippedUntil: number;
 }
 
 /** A position in the write-ahead log of a primary. */
 interface LogPosition {
-  /**
-   * The cluster, the timeline, which is another one after a failover, the table of users and the database. The URL of a
-   * standby may name another database or schema of the same cluster.
-   */
+  /** The cluster, the timeline, the table of users and the database: the URL of a standby may lead to others. */
   readonly history: string;
   readonly bytes: number;
 }
@@ -73,10 +68,11 @@ const skipMs = 1_000;
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,
-  given: readonly Pick<Standby, 'host' | 'pool'>[],
+  standbys: readonly Standby[],
   onRead: (read: StandbyRead) => void = () => {},
 ): Pick<PostgresPool, 'read'> {
-  const standbys = given.map((standby): Standby => ({ ...standby, skippedUntil: 0 }));
+  /** The standbys that reads do not use. Each has the time of its next ping, which is Infinity during that ping. */
+  const skipped = new Map<Standby, number>();
   /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
   // One query at a time, so one lost connection delays all reads. After the limit, the pool ends only this connection.
@@ -90,14 +86,10 @@ export function standbyReads(
     // In a microtask, an error is an uncaught exception, which does not fail the read.
     queueMicrotask(() => onRead({ host, outcome, waitMs, lagBytes }));
   };
-  const skip = (standby: Standby) => {
-    standby.skippedUntil = performance.now() + skipMs;
-  };
+  const skip = (standby: Standby) => skipped.set(standby, performance.now() + skipMs);
   const retry = (standby: Standby) => {
-    standby.skippedUntil = Number.POSITIVE_INFINITY;
-    const use = () => {
-      standby.skippedUntil = 0;
-    };
+    skipped.set(standby, Number.POSITIVE_INFINITY);
+    const use = () => skipped.delete(standby);
     standby.pool.ping(replayed).then(use, () => skip(standby));
   };
 
@@ -169,12 +161,10 @@ export function standbyReads(
 
   return {
     async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
-      const now = performance.now();
-      const usable = standbys.filter(({ skippedUntil }) => skippedUntil === 0);
-      for (const standby of standbys) {
-        if (standby.skippedUntil === 0) continue;
+      const usable = standbys.filter((standby) => !skipped.has(standby));
+      for (const [standby, until] of skipped) {
         report(standby, 'skipped');
-        if (standby.skippedUntil <= now) retry(standby);
+        if (until <= performance.now()) retry(standby);
       }
       count += 1;
       // `undefined` if none is usable.
