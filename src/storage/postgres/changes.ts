@@ -55,15 +55,13 @@ export function postgresFeed(
   let trimmed = 0;
 
   /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
-  const ask = async (attempt = 1): Promise<FeedState[]> => {
+  const ask = (attempt = 1): Promise<FeedState[]> => {
     const values = [tracker.position, tracker.needsWriters];
     const signal = attempt > feedConnections ? undefined : AbortSignal.timeout(askTimeoutMs);
-    try {
-      return await pool.read<FeedState>(readState, values, signal, 'feed');
-    } catch (error) {
+    return pool.read<FeedState>(readState, values, signal, 'feed').catch((error) => {
       if (!signal?.aborted) throw error;
       return ask(attempt + 1);
-    }
+    });
   };
   // One query at a time, because `Settled` needs the states in order.
   const askState = shared(async (): Promise<FeedState> => {

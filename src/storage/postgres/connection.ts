@@ -154,10 +154,7 @@ export class Connection {
     this.client.connection.stream.destroy();
   }
 
-  /**
-   * Ends the connection and its statement by the protocol's cancel request. Its key belongs to this connection, so it
-   * cancels no statement of another client, also through poolers.
-   */
+  /** Ends the connection, and its statement by a cancel request, whose key fits no other client of a pooler. */
   kill(): void {
     this.isCut = true;
     const { client } = this;

@@ -143,10 +143,7 @@ export class HostSearch {
     return unlessAborted(this.#search, signal);
   }
 
-  /**
-   * With several hosts, abandons the current one unless it accepts a connection soon. A server that hangs, or a lost
-   * route, closes no connection, so calls would wait for their timeouts.
-   */
+  /** With several hosts, abandons the current one unless it accepts a connection soon: one that hangs closes none. */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
     const host = this.current;

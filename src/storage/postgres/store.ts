@@ -19,8 +19,7 @@ import { postgresImport, tableWrites } from './writes.ts';
 export interface PostgresStoreOptions {
   /**
    * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one of
-   * several to reads. Pings have one more connection, and the feed two. Each host of `readDatabase` may get as many.
-   * Default 10.
+   * several to reads. Pings have one more, and the feed two. Each host of `readDatabase` may get as many. Default 10.
    */
   readonly poolSize?: number;
   /**
