@@ -132,9 +132,8 @@ export class Connection {
       throw new Error(`${name} is ${value}, and behind a connection pooler only the role can set it`);
     }
     for (const name of ['fsync', 'full_page_writes'] as const) {
-      if (session[name] === 'off') {
-        warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
-      }
+      if (session[name] !== 'off') continue;
+      warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
     }
   }
 
@@ -142,9 +141,8 @@ export class Connection {
   close(): Promise<void> {
     this.isDead = true;
     this.#closing ??= (async () => {
-      const force = setTimeout(() => this.destroy(), closeGraceMs);
+      using _force = setTimeout(() => this.destroy(), closeGraceMs);
       await this.client.end().catch(() => {});
-      clearTimeout(force);
     })();
     return this.#closing;
   }

@@ -176,9 +176,6 @@ export function standbyReads(
 }
 
 /** Whether a log that was replayed up to one position contains everything up to another. */
-function includes(
-  replayed: LogPosition | undefined,
-  { history, bytes }: LogPosition,
-): replayed is LogPosition {
-  return replayed !== undefined && replayed.history === history && replayed.bytes >= bytes;
+function includes(known: LogPosition | undefined, needed: LogPosition): known is LogPosition {
+  return known?.history === needed.history && known.bytes >= needed.bytes;
 }
