@@ -66,7 +66,6 @@ export function postgresFeed(
   // One query at a time, because `Settled` needs the states in order.
   const askState = shared(async (): Promise<FeedState> => {
     const found = firstOf(await ask(), feedTable);
-    // The URL of the database may lead to a standby.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     tracker.add(found);
     return found;
@@ -186,10 +185,8 @@ interface PageRow {
   readonly key: string | null;
 }
 
-/**
- * Reads at most $3 changes after position $1, up to position $2. Examines at most $4 changes, up to the position
- * `upto`. $5 are the types, and $6 is the user, NULL for all.
- */
+// Reads at most $3 changes after position $1, up to position $2. Examines at most $4 changes, up to the position
+// `upto`. $5 are the types, and $6 is the user, NULL for all.
 const readPage = prepared(`
   WITH examined AS (
     SELECT gone, COALESCE((
@@ -208,11 +205,9 @@ const readPage = prepared(`
 /** Makes all earlier changes `gone`, because the feed lacks changes that were made since. */
 export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('changes_position_seq')` };
 
-/**
- * Removes some of the changes before the last $1 positions, unless another process does. After the settled position,
- * $2, writes may still run. Those up to $3 were removed before: while an old transaction keeps their rows, they would
- * be read again. A lower `gone` is that of another server, of a restored database, or of a second row (see `fromFeed`).
- */
+// Removes some of the changes before the last $1 positions, unless another process does. After the settled position,
+// $2, writes may still run. Those up to $3 were removed before: while an old transaction keeps their rows, they would
+// be read again. A lower `gone` is that of another server, of a restored database, or of a second row (see `fromFeed`).
 const trimFeed = prepared(`
   WITH turn AS (
     SELECT LEAST(gone, $3::bigint) AS start FROM change_feed FOR UPDATE SKIP LOCKED

@@ -54,7 +54,6 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '2200H': { fault: 'final', error: idsExhausted },
   '23001': referenced,
   '23503': referenced,
-  // Another request with the same idempotency key was faster.
   '23505': { fault: 'rolled-back', error: contended },
   // A standby or a demoted primary. By now, the address may lead to another server.
   '25006': { fault: 'stale', error: readOnly },

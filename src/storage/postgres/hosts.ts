@@ -130,7 +130,6 @@ export class HostSearch {
   /** Abandons a failed connection, and all others of its generation. */
   discard(connection: Connection): void {
     connection.isDead = true;
-    // Connections of a later generation were opened after the failure, and remain usable.
     if (connection.generation === this.generation) this.generation += 1;
   }
 

@@ -21,7 +21,6 @@ export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly maxWaiting: number;
 }
 
-/** Creates a client of the driver, which is not connected yet. */
 export type CreateClient = (url: string) => Client;
 
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;

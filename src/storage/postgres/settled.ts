@@ -17,17 +17,13 @@ export interface FeedState extends QueryResultRow {
 /** Maximum number of positions after the settled one to examine for gaps. */
 export const maxUnbroken = 5_000;
 
-/**
- * The row of the feed. A dump that was restored into existing tables has added a second row; the higher `gone` is
- * valid. Without a LIMIT, the planner expects thousands of rows until the table is analyzed.
- */
+// The row of the feed. A dump that was restored into existing tables has added a second row; the higher `gone` is
+// valid. Without a LIMIT, the planner expects thousands of rows until the table is analyzed.
 export const fromFeed = 'FROM change_feed ORDER BY gone DESC LIMIT 1';
 
-/**
- * Reads the state of the feed after the settled position $1. Lists the writers only if $2 is true, because that takes
- * longer than the rest. A transaction locks the sequence from which it takes a value until its end. The locks are read
- * after the snapshot is taken, so each transaction with a position up to `newest` has ended or is listed.
- */
+// Reads the state of the feed after the settled position $1. Lists the writers only if $2 is true, because that takes
+// longer than the rest. A transaction locks the sequence from which it takes a value until its end. The locks are read
+// after the snapshot is taken, so each transaction with a position up to `newest` has ended or is listed.
 export const readState = prepared(`
   WITH ends AS (
     SELECT gone, GREATEST(gone, $1::bigint) AS start,

@@ -190,7 +190,6 @@ function changeOf(table: Table, verb: string, rows: string): string {
 export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRows' | 'continueIds'> {
   return {
     async importRows(kind, rows) {
-      // As arrays, one for each column.
       const table = tables[kind];
       const { columns } = table;
       const names = columnNames(columns);
