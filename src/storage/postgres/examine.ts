@@ -69,11 +69,10 @@ async function examineHost(
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
     const addsChanges = hasFeed && role === undefined;
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, addsChanges) : [];
-    const clock = examineClock(state.now, sentAt, receivedAt);
     const isPooled = processIdOf(client) !== state.pid;
     const isForeign = found === 0 || schema.what === foreignMeta;
     const findings = [
-      ...examineServer(state, isPooled, clock),
+      ...examineServer(state, isPooled, examineClock(state.now, sentAt, receivedAt)),
       // Without a version, any tables are those of another program.
       examineCollations(isForeign ? 0 : state.other_collations, state.collation),
       schema,

@@ -11,15 +11,12 @@ import type { PostgresPool } from './pool.ts';
 // Locks and changes nothing, but a server that accepts no writes, such as a standby, rejects it.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
 
-const summary: Sql = {
-  text: `SELECT ${recordKinds
-    .map(
-      (kind) => `
-      (SELECT count(*) FROM ${kind})::integer AS "${kind}",
-      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${kind}_id_seq)::integer AS "${kind}_last"`,
-    )
-    .join(',')}`,
-};
+const summaries = recordKinds.map(
+  (kind) => `
+    (SELECT count(*) FROM ${kind})::integer AS "${kind}",
+    (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${kind}_id_seq)::integer AS "${kind}_last"`,
+);
+const summary: Sql = { text: `SELECT ${summaries.join(',')}` };
 
 /** The reads from `pool`, each in one statement. Only the primary accepts the ping. */
 export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<PostgresPool, 'ping'>) {

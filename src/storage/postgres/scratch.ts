@@ -21,12 +21,10 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
   const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };
   const createClient = (connectionString: string) => new Client({ connectionString });
   const pool = new PostgresPool(createClient, settings, () => {});
-  try {
-    await pool.read({ text: 'SELECT' }, []);
-  } catch (caught) {
+  await pool.read({ text: 'SELECT' }, []).catch(async (caught) => {
     await pool.close();
     throw caught;
-  }
+  });
   const schemas = new Map<string, string>();
   let isRemoved = false;
   return {
