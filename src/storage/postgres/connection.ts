@@ -177,11 +177,8 @@ export class Connection {
     });
     // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
     socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
-    socket
-      .on('error', () => {})
-      .unref()
-      .resume()
-      .write(request);
+    socket.on('error', () => {});
+    socket.unref().resume().write(request);
   }
 }
 
