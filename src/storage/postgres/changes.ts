@@ -39,10 +39,7 @@ const feedTable = 'the table change_feed';
 
 export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
-/**
- * The feed of changes of a database. `pages` may be standbys. The settled position comes from `pool`, because only the
- * primary knows the running writes. `onFailure` receives why old changes could not be removed.
- */
+/** The feed of changes of a database. `pages` may be standbys. Only `pool`, the primary, knows the running writes. */
 export function postgresFeed(
   pool: PostgresPool,
   pages: Pick<PostgresPool, 'read'>,

@@ -113,8 +113,7 @@ export function connectError(caught: unknown): unknown {
     : caught;
 }
 
-// This machine has no file descriptor, port or memory left, or no DNS server responds. An unknown name (ENOTFOUND) is a
-// failure of the host: in Kubernetes, a failed pod loses its name.
+// This machine lacks descriptors, ports, memory or DNS. Not ENOTFOUND: in Kubernetes, a failed pod loses its name.
 const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'];
 
 /** Whether open connections may still work: the server refuses only further ones, or this machine is the cause. */

@@ -15,7 +15,6 @@ const limits = {
   idleInTransactionTimeoutMs: 60_000,
 };
 
-/** Separate schemas in a database. */
 export async function openPostgresScratch(url: string): Promise<Scratch> {
   const { Client } = await loadDriver();
   const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };

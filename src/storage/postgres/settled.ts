@@ -49,9 +49,8 @@ export const readState = prepared(`
  * A write takes its position before it commits, so its change may become visible after one with a higher position.
  *
  * An example: two writers take the positions 5 and 6, and 6 commits first. The next state has `newest` 6 and `unbroken`
- * 4, so the settled position stays 4. The one after it lists the writers. While the writer of 5 runs, 4 stays settled.
- * When it has committed, `unbroken` is 6, and so is the settled position. If it has rolled back instead, position 5
- * stays empty, but no writer runs any more, so 6 is settled.
+ * 4, so 4 stays settled. The one after it lists the writers. When the writer of 5 has committed, `unbroken` is 6. If it
+ * has rolled back, position 5 stays empty, but no writer runs any more. Either way, 6 is settled.
  */
 export class Settled {
   /** `undefined` until the first position is known. */
