@@ -96,8 +96,10 @@ export class HttpListener {
       if (response.headersSent || response.destroyed) connection.startNext();
       else this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
+    // A response of the host may come first. Before its turn, a response emits no `close` in Node.js 24.7 to 24.20.
+    const isQueued = response.socket === null && Boolean(Reflect.get(message.socket, '_httpMessage'));
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
-    const isAlone = connection.running === undefined;
+    const isAlone = connection.running === undefined && !isQueued;
     if (!isDropped && (isAlone || response.socket !== null)) start(isAlone);
     else connection.wait(response, this.#shared.memory, () => start(false));
   };
