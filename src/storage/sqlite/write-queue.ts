@@ -93,7 +93,7 @@ export class WriteQueue {
     });
   }
 
-  /** Writes without a change, because only a write shows whether writes succeed again, unless one waits or runs. */
+  /** Sends a write that changes nothing, to learn whether writes succeed again. Others that wait or run show it too. */
   tryAgain(): void {
     if (this.#commits === undefined) this.write('touch', []).catch(() => undefined);
   }
@@ -136,7 +136,7 @@ export class WriteQueue {
   }
 
   #nextGroup(): PendingWrite[] {
-    // While another process has the lock, each group waits for a full timeout, and later writes would for their sum.
+    // While another process has the lock, each group waits for the full timeout. Later writes would wait for their sum.
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
     this.#rejectFirst(kept === -1 ? this.#waiting.length : kept);
@@ -156,8 +156,10 @@ export class WriteQueue {
       try {
         const writer = this.#runningWriter();
         writer.ref();
-        const message: WriterMessage = group.map(({ name, parameters }) => ({ name, parameters }));
-        writer.postMessage(message);
+        const writes: Write[] = group.map(({ name, parameters }) => ({ name, parameters }));
+        // The others may change nothing, such as a deletion of a missing record, and succeed even on a full disk.
+        if (this.failure !== undefined) writes.push({ name: 'touch', parameters: [] });
+        writer.postMessage(writes satisfies WriterMessage);
       } catch (caught) {
         resolve({ failed: unavailable(caught) });
       }

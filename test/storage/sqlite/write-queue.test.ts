@@ -28,7 +28,8 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
       busy.writers += 1;
       const isCommitted = !scheduler.oneIn(4);
       const ends = scheduler.oneIn(10);
-      const ids = message.map(({ parameters: [, record] }) => Number(Reflect.get(Object(record), 'id')));
+      const creations = message.filter(({ name }) => name === 'create');
+      const ids = creations.map(({ parameters: [, record] }) => Number(Reflect.get(Object(record), 'id')));
       return scheduler.soon(() => {
         scheduler.now += scheduler.random.below(30);
         if (isCommitted && !isOver) committed.push(...ids);
@@ -131,6 +132,25 @@ it('while a commit does not end, the queue has a failure and rejects the writes 
   await queue.drain();
   t.mock.timers.tick(maxWaitMs);
   assert.equal(queue.failure, undefined, 'no commit runs');
+});
+
+it('after a failed commit, each group also writes to the disk, because its writes may change nothing', async () => {
+  const sent: WriterMessage[] = [];
+  const writer = Object.assign(idleWriter(), { postMessage: (message: WriterMessage) => sent.push(message) });
+  const startWriter = () => writer as unknown as Worker;
+  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs: 60_000 });
+  const write = async (reply: WriterReply) => {
+    const writing = queue.write('delete', ['users', [1]]);
+    await nextTurn();
+    writer.emit('message', reply);
+    await writing.catch(() => undefined);
+    return sent.splice(0).map((message) => message !== 'close' && message.map(({ name }) => name));
+  };
+  const failed: WriterReply = { failed: { kind: 'unavailable', message: 'disk full', isFinal: false } };
+  assert.deepEqual(await write(failed), [['delete']]);
+  assert.deepEqual(await write(failed), [['delete', 'touch']]);
+  assert.deepEqual(await write({ value: [{ value: true }, { value: undefined }] }), [['delete', 'touch']]);
+  assert.deepEqual(await write({ value: [{ value: true }] }), [['delete']]);
 });
 
 it('a late reply of a lost writer thread does not settle the writes of the next thread', async (t) => {

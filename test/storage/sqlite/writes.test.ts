@@ -416,6 +416,8 @@ describe('a full disk', () => {
       if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
     assert.ok(acknowledged < 200, 'the disk must be full');
     assert.equal(await store.users.count({}), 1 + acknowledged);
+    // It would succeed without a change on the disk.
+    await rejects(store.users.delete(9_999), 'unavailable');
     await assert.rejects(store.users.create({ name: 'x'.repeat(200) }), ({ kind, cause }) => {
       assert.equal(kind, 'unavailable');
       assert.match(cause.message, /\(code \d+ of SQLite\)$/);
