@@ -54,8 +54,8 @@ export interface Target {
   readonly query: string;
 }
 
-// Rejects a user name and a password in the URL, which are deprecated and dangerous (RFC 9110, 4.2.4).
-const absoluteForm = /^https?:\/\/([^/?#@]+)/i;
+// Does not match a URL with a user name, which is deprecated and dangerous (RFC 9110, 4.2.4).
+const absoluteForm = /^https?:\/\/([^/?#@]+)(?=[/?]|$)/i;
 
 /**
  * Splits a request target (RFC 9112, 3.2). Fails with 400 for a malformed one, and with 404 for one outside `basePath`.

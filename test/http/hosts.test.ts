@@ -96,6 +96,8 @@ const targets: readonly [target: string, host: string, status: number][] = [
   ['HTTP://evil.example:80?x', 'localhost', 421],
   ['http://localhost/health', 'evil.example', 200],
   ['/health', 'localhost', 200],
+  ['http://localhost@evil.example/health', 'localhost', 400],
+  ['http://me@localhost/health', 'localhost', 400],
 ];
 for (const [target, host, status] of targets) {
   test(`the host in the request target overrides Host: ${target} with ${host} returns ${status}`, async (t) => {
