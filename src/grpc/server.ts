@@ -84,14 +84,14 @@ export class GrpcServer {
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
     const idleUntil = performance.now() + idleMs;
-    using _timer = setInterval(() => {
+    const timer = setInterval(() => {
+      if (performance.now() < idleUntil) return;
       // Again for connections whose TLS handshake has ended meanwhile.
       app?.drain();
-      if (performance.now() < idleUntil) return;
       // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, sweepEveryMs);
-    await closed;
+    await closed.finally(() => clearInterval(timer));
     await this.#limits?.end();
   }
 

@@ -127,7 +127,7 @@ describe('with a certificate', { concurrency: true }, () => {
   };
 
   it('a gRPC connection whose handshake ends while the service stops is asked to close after a call', (t) =>
-    closeDuringHandshake(t, 60_000, async (late) => {
+    closeDuringHandshake(t, 5_000, async (late) => {
       const { code } = await callWire(late, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
       assert.equal(code, status.NOT_FOUND);
     }));
