@@ -11,7 +11,7 @@ export interface Sql {
   readonly text: string;
 }
 
-/** Names a statement by the hash of its text: in the shared sessions of a pooler, another release has other names. */
+/** Names a statement by the hash of its text, so that releases that share sessions of a pooler share no names. */
 export function prepared(text: string): Sql {
   return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
 }
@@ -102,13 +102,15 @@ export class Connection {
       this.destroy();
     };
     using _ = signal && addAbortListener(signal, cut);
-    using _timer = setTimeout(cut, timeoutMs);
+    const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
       await this.#setUp(limits, warn);
     } catch (cause) {
       await this.close();
       throw this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -141,8 +143,9 @@ export class Connection {
   close(): Promise<void> {
     this.isDead = true;
     this.#closing ??= (async () => {
-      using _force = setTimeout(() => this.destroy(), closeGraceMs);
+      const force = setTimeout(() => this.destroy(), closeGraceMs);
       await this.client.end().catch(() => {});
+      clearTimeout(force);
     })();
     return this.#closing;
   }

@@ -114,7 +114,7 @@ export function standbyReads(
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
     // Before the read is sent, this ends it after 100 ms. Afterwards only a failed ping does.
-    using _timer = setInterval(() => {
+    const timer = setInterval(() => {
       if (!isSent) {
         waitMs = performance.now() - since;
         ending.abort();
@@ -156,6 +156,8 @@ export function standbyReads(
       // If no position was read, perhaps all connections are busy: reads that have one continue to use the standby.
       if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
+    } finally {
+      clearInterval(timer);
     }
   };
 
