@@ -12,7 +12,7 @@ import { sqlState } from './errors.ts';
  * compares the bytes of UTF-8, which is the order of code points on every machine.
  *
  * Each index has the order of a list, and includes its columns, so that the table need not be read. The id is cast to
- * bigint, because the planner may otherwise scan the primary key to find a few rows of one role or name.
+ * bigint, and so differs from the primary key, which the planner may otherwise scan to find a few rows.
  */
 const migrations: readonly string[] = [
   `
@@ -83,8 +83,8 @@ export const foreignMeta = 'a table meta of another program is there: use a sepa
 const migrationLock = 7_283_551_900;
 
 /**
- * Migrates the database to the current version, in one of several processes while the others wait. With `mustExist`,
- * throws if it has no tables yet. After a failure the transaction is still open: the connection must be closed.
+ * Migrates the database to the current version. If several processes do so at once, one migrates and the others wait.
+ * With `mustExist`, throws if it has no tables yet. After a failure the transaction is open: close the connection.
  */
 export async function prepareSchema(client: ClientBase, warn: Warn, mustExist = false): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
@@ -105,9 +105,10 @@ async function migrate(client: ClientBase, warn: Warn): Promise<void> {
   // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limits: creating an index on a large table takes long, and so does waiting for another process that migrates.
-  // PostgreSQL 16 and older have no `transaction_timeout`.
+  // The first alone, because reading `pg_settings` takes milliseconds. PostgreSQL before 17 has no `transaction_timeout`.
+  await client.query('SET LOCAL statement_timeout = 0');
   await client.query(`SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
-    ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`);
+    ('lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`);
   const tryLock = 'SELECT pg_try_advisory_xact_lock($1) AS locked';
   const { rows } = await client.query<{ locked: boolean }>(tryLock, [migrationLock]);
   if (!rows[0]?.locked) {
