@@ -63,15 +63,17 @@ export type AnyQuery = ListQuery<string> & { readonly filter: object };
  */
 export interface ChangeFeed {
   /**
-   * After a change was read, no change appears before it, even from another process. Fails with `ChangesGone` if the
-   * next change is no longer kept, or if the position was never assigned.
+   * Returns the changes after a position. After a change was read, no change appears before it, even from another
+   * process. Fails with `ChangesGone` if the next change is no longer kept, or if the position was never assigned.
    */
   read(query: ChangeQuery, options?: CallOptions): Promise<ChangePage>;
 
   /** The position of the newest change that can be read, or 0. Later reads of records include all changes up to it. */
   position(options?: CallOptions): Promise<number>;
 
-  /** Calls `wake` after each change of any process, and perhaps at other times, until the result is called. */
+  /**
+   * Calls `wake` soon after changes of any process, and perhaps at other times, until the returned function is called.
+   */
   watch(wake: () => void): () => void;
 }
 
@@ -104,8 +106,8 @@ export interface ChangeOptions {
   /** The client of the write; stored with its change. */
   readonly origin?: Origin;
   /**
-   * The versions that the call may change; absent: any. In the transaction of the change, any other version fails with
-   * `precondition-failed`.
+   * The versions that the call may change; absent: any. With another stored version it fails with `precondition-failed`,
+   * as the transaction of the change decides.
    */
   readonly expected?: readonly number[] | undefined;
 }

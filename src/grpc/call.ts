@@ -156,7 +156,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
-    // Patch the call in place: a wrapper, which the type requires, would cost more. The functions are constants,
+    // Patch the call in place: a wrapper, which only the type requires, would cost more. The functions are constants,
     // because V8 allocates a function expression that is assigned to a property in the old generation, where it would
     // keep its call in memory for long.
     call.start = startCall;

@@ -19,7 +19,8 @@ interface Group {
 
 /**
  * Accepts connections in groups, and asks the clients of a group to close them before the maximum age. grpc-js would
- * start a timer of a random duration for each connection. Node.js keeps a list for each, which would fill the memory.
+ * start a timer of a random duration for each connection. Node.js keeps a list for each duration until it ends, so new
+ * connections would fill the memory.
  */
 export function agingConnections(server: Server, maxAgeMs: number, graceMs: number) {
   const groupMs = Math.ceil(maxAgeMs / groupsPerAge);

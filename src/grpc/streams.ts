@@ -31,11 +31,12 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
- * oldest is closed. For an interceptor of grpc-js, a call ends with its status, although its stream may stay open.
+ * oldest is closed. An interceptor cannot do this: for it, a call ends with its status, although the stream may
+ * stay open.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
-  // The oldest first. Each table of a `Set` points to its successor, so an old table would keep closed streams in
-  // memory until the next full collection.
+  // The oldest first. Not a `Set`: each of its tables points to its successor, so an old one would keep closed streams
+  // in memory until the next full collection.
   const open: Http2Stream[] = [];
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });

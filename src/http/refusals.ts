@@ -84,7 +84,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     }
     socket.destroy();
   }
-  // Opened in advance, and not used, except for a TLS handshake. Its client would take 408 for its first response.
+  // Probably opened in advance and not used. The client would take a 408 for the response to its first request.
   else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
   // The error is in the head of a new request.
   else if (response === undefined || response.req.complete) {

@@ -26,7 +26,7 @@ type Task = () => unknown;
  * for a long turn for each connection before it.
  */
 export class Scheduler {
-  /** The oldest first. In a flood, taking only the oldest would delay all, and only the newest some until its end. */
+  /** The oldest first. Taken from both ends in turn: in a flood, one end alone would delay all, or some for long. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */

@@ -140,7 +140,7 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
   return undefined;
 }
 
-/** Whether the file was opened at this path. For a moment, a folder above it may have been replaced by a link. */
+/** Whether the file was opened at this path. `openFlags` do not detect that a folder above it has become a link. */
 async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> {
   // On Linux, /proc has the path of an open file, even after its replacement.
   const opened = await readlink(`/proc/self/fd/${fd}`).catch(() => realpath(path));

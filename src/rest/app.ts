@@ -148,7 +148,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
-/** The root page, with a link to the API description. Redirects `/api` to `/api/`, because its URLs are relative. */
+/** The root page, with a link to the API description. The URLs in it are relative, so `/api` redirects to `/api/`. */
 function rootHandler(serve: Handler, description: (request: HttpRequest) => Headers): Handler {
   return (request) => {
     const { basePath, raw, target } = request;

@@ -5,7 +5,7 @@ import { parseEntityTags } from '../http/conditional.ts';
 import { loadCrypto } from '../http/node-http.ts';
 import type { HttpRequest } from '../http/request.ts';
 
-/** The versions that a change may overwrite; `undefined` for any. The store compares them, to tell 404 from 412. */
+/** The versions that a change may overwrite; `undefined` for any. Only the store can compare them when it changes. */
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {
   const ifNoneMatch = request.header('if-none-match');
   if (ifNoneMatch !== undefined) {

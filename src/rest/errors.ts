@@ -45,6 +45,7 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
   // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
   const hasKey = request.method === 'POST' && request.header('idempotency-key') !== undefined;
   const isFinal = error.isFinal || (error.kind === 'conflict' && !hasKey);
+  // Not an `HttpError`, which would capture another stack trace.
   return {
     status: errorStatuses[error.kind],
     message: error.kind === 'internal' ? 'internal error' : error.message,

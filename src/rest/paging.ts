@@ -47,7 +47,7 @@ export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter
  * Returns a function for the link to the changes of a list (RFC 5989). Create the link before you read the list: then
  * the changes after its position include everything that the list lacks. An earlier position is correct too, so the
  * requests of a turn of the event loop share one. There is no link without a feed, or while its position is
- * unavailable: a standby has none, and many readers of changes may keep it waiting.
+ * unavailable: a standby serves lists but has no position, and many readers of changes may delay it.
  */
 export function monitorLinks({ changes }: Repository) {
   let shared: Promise<number | undefined> | undefined;

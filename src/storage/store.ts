@@ -83,7 +83,7 @@ export const optionNames: readonly string[] = [
   'pingTimeoutMs', 'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
-/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has, or another one of a wrong type. */
+/** Like `readNumbers`. Also throws a `TypeError` for an unknown option or one of a wrong type. Ignores those of others. */
 export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
   for (const name in given) {
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);

@@ -203,7 +203,7 @@ const readPage = prepared(`
 export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('changes_position_seq')` };
 
 // Removes some of the changes before the last $1 positions, unless another process does. After the settled position,
-// $2, writes may still run. Those up to $3 were removed before: while an old transaction keeps their rows, they would
+// $2, writes may still run. Changes up to $3 were removed before: while an old transaction keeps their rows, they would
 // be read again. A lower `gone` is that of another server, of a restored database, or of a second row (see `fromFeed`).
 const trimFeed = prepared(`
   WITH turn AS (

@@ -142,7 +142,10 @@ export class HostSearch {
     return unlessAborted(this.#search, signal);
   }
 
-  /** With several hosts, abandons the current one unless it accepts a connection soon: one that hangs closes none. */
+  /**
+   * With several hosts, abandons the current one unless it accepts a connection soon. A host that hangs closes no
+   * connection, so calls would wait for their timeouts.
+   */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
     const host = this.current;

@@ -21,7 +21,7 @@ import { contended, prevented } from './errors.ts';
 import { type IdempotencyKeys, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
-/** The result of an insert. Only one with an idempotency key has an outcome, and unless it is `busy` a fingerprint. */
+/** The result of an insert. With an idempotency key it has an outcome. If that is `busy`, the other fields are NULL. */
 interface Inserted extends NamedRow {
   readonly outcome?: 'created' | 'replayed' | 'busy';
   readonly fingerprint?: string;
@@ -31,7 +31,7 @@ interface Inserted extends NamedRow {
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
 
-/** The writes of a table, each one statement, which also adds its change to the feed. `beforeFirst` is sent first. */
+/** The writes of a table, each one statement, which also adds its change to a feed. `beforeFirst` is sent first. */
 export function tableWrites(
   pool: PostgresPool,
   table: Table,

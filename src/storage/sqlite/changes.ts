@@ -67,7 +67,8 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
           insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
           countAdded(1);
         } else if (last.get()?.[0] !== restartedAt) {
-          // One restart is enough, unless it was rolled back or another process has added a change since.
+          // One restart is enough, unless it was rolled back or another process has added a change since. All processes
+          // have a feed or none: another one could already have given a client this position.
           restart();
           restartedAt = last.get()?.[0];
         }

@@ -65,7 +65,8 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-// At once, it would delay the first responses. At the first write, the process may have too many open files.
+// Started at once, the writer would delay the first responses. Started at the first write, it could fail, because the
+// process may then have too many open files.
 const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
