@@ -19,19 +19,3 @@ export function checkRange(name: string, value: unknown, range: Range): asserts 
     throw new RangeError(`${name} must be ${rangeText(range)}, not ${String(value)}`);
   }
 }
-
-/** Numbers that a caller may set, by name: the default, the minimum and the maximum of each. */
-export type Numbers<Name extends string> = Readonly<Record<Name, readonly [preset: number, ...Range]>>;
-
-/** Returns the given numbers, and the defaults of the others. Fails like `checkRange`. */
-export function readNumbers<Name extends string>(
-  given: object,
-  numbers: Numbers<Name>,
-): Readonly<Record<Name, number>> {
-  const entries = Object.entries<Numbers<Name>[Name]>(numbers).map(([name, [preset, ...range]]) => {
-    const { [name]: value = preset }: Readonly<Record<string, unknown>> = { ...given };
-    checkRange(name, value, range);
-    return [name, value] as const;
-  });
-  return Object.fromEntries(entries) as Record<Name, number>;
-}

@@ -1,4 +1,4 @@
-import { readNumbers } from '../check-range.ts';
+import { checkRange, type Range } from '../check-range.ts';
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
@@ -83,8 +83,14 @@ export const optionNames: readonly string[] = [
   'pingTimeoutMs', 'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
-/** Like `readNumbers`. Also throws a `TypeError` for an unknown option or one of a wrong type. Ignores those of others. */
-export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
+/**
+ * Returns the given numbers of a store, and the defaults of the others: `numbers` has the default, the minimum and the
+ * maximum of each. Throws for an option of no store, or one of a wrong type. Ignores the numbers of other stores.
+ */
+export function readStoreNumbers<Name extends string>(
+  given: object,
+  numbers: Readonly<Record<Name, readonly [preset: number, ...Range]>>,
+): Readonly<Record<Name, number>> {
   for (const name in given) {
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
     const isFunction = typeof (Reflect.get(given, name) ?? Date.now) === 'function';
@@ -92,8 +98,13 @@ export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
     if (name === 'mustExist' && typeof (Reflect.get(given, name) ?? false) !== 'boolean')
       throw new TypeError('mustExist must be true or false');
   }
-  return readNumbers(given, numbers);
-};
+  const entries = Object.entries<readonly [number, ...Range]>(numbers).map(([name, [preset, ...range]]) => {
+    const { [name]: value = preset }: Readonly<Record<string, unknown>> = { ...given };
+    checkRange(name, value, range);
+    return [name, value] as const;
+  });
+  return Object.fromEntries(entries) as Record<Name, number>;
+}
 
 /** Creates a store that closes once, and then rejects every call. A call whose signal has aborted does not start. */
 export function createStore(backend: StoreBackend): Store {
