@@ -29,8 +29,9 @@ export const doctor: Command = {
   async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     // Read once, because a named pipe cannot be read again.
-    const files = readFiles(parsed);
-    files.catch(() => undefined);
+    const files = await readFiles(parsed).catch((error: unknown) =>
+      error instanceof UsageError ? error : Promise.reject(error),
+    );
     const levels = new Set<Finding['level']>();
     const examineProcess = () => [examineNode(nodeVersion)];
     const examinations = [examineProcess, examineOpenFiles, examineFiles, examineStore, examinePorts];
@@ -52,19 +53,15 @@ function examineNode(version: string): Finding {
     : warn(`Node.js ${version}`, `use ${testedNodes.join(' or ')}, with which the service is tested`);
 }
 
-async function examineFiles(parsed: ParsedConfig, reading: Promise<Files>): Promise<Finding[]> {
-  const { config, settings } = parsed;
-  try {
-    const files = await reading;
-    const paths = [config.public, config['api-keys-file']].filter((path) => path !== undefined);
-    const findings = paths.map((path) => ok(`${path} can be read`));
-    if (files.tls === undefined) return findings;
-    const key = settings['tls-key'].text;
-    return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    return error.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));
+async function examineFiles(parsed: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {
+  if (files instanceof UsageError) {
+    return files.message.split('\n').map((problem) => fail(problem, 'correct the option or the file'));
   }
+  const { public: folder, 'api-keys-file': keys, 'tls-key': key } = parsed.config;
+  const paths = [folder, keys].filter((path) => path !== undefined);
+  const findings = paths.map((path) => ok(`${path} can be read`));
+  if (key === undefined) return findings;
+  return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
 }
 
 async function examineKey(path: string): Promise<Finding> {
@@ -87,7 +84,7 @@ async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
   }
 }
 
-async function examinePorts({ config }: ParsedConfig, reading: Promise<Files>): Promise<Finding[]> {
+async function examinePorts({ config }: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {
   const { host, port, 'grpc-port': grpcPort, 'tls-cert': path } = config;
   const isRunning = path === undefined && (await isServing(host, port));
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
@@ -103,10 +100,9 @@ async function examinePorts({ config }: ParsedConfig, reading: Promise<Files>): 
       if (isRunning) return ok(`${what}, by a service that is healthy`);
       const remedy = 'choose another port, unless this service is already running there';
       if (path === undefined) return fail(what, remedy);
-      const tls = await reading.then((files) => files.tls).catch(() => undefined);
       const served = await fingerprintAt(host, number);
-      if (served === undefined || tls === undefined) return warn(what, remedy);
-      return served === new X509Certificate(tls.cert).fingerprint256
+      if (served === undefined || !('tls' in files)) return warn(what, remedy);
+      return served === new X509Certificate(files.tls.cert).fingerprint256
         ? ok(`${what}, by a service with the certificate of ${path}`)
         : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
     }
