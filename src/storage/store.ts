@@ -99,7 +99,7 @@ export function readStoreNumbers<Name extends string>(
       throw new TypeError('mustExist must be true or false');
   }
   const entries = Object.entries<readonly [number, ...Range]>(numbers).map(([name, [preset, ...range]]) => {
-    const { [name]: value = preset }: Readonly<Record<string, unknown>> = { ...given };
+    const { [name]: value = preset } = given as Readonly<Record<string, unknown>>;
     checkRange(name, value, range);
     return [name, value] as const;
   });

@@ -115,6 +115,14 @@ describe('openStore', () => {
     });
   }
 
+  it('reads and checks a number that an object of options inherits', async () => {
+    const options: object = Object.create({ changesKept: -1 });
+    const error = { name: 'RangeError', message: /^changesKept must be a whole number from 0 to / };
+    for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+      await assert.rejects(openStore(url, options), error);
+    }
+  });
+
   it('rejects an option mustExist that is not a boolean', async () => {
     const options: object = { mustExist: 'false' };
     const error = { name: 'TypeError', message: 'mustExist must be true or false' };
