@@ -6,9 +6,8 @@ import { checkRepository, type Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
-import { tlsSettings } from './http/node-http.ts';
 import { scheduler } from './http/scheduler.ts';
-import { checkTls, HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
+import { HttpServer, type HttpTimeouts, readTls, type TlsOptions } from './http/server.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
@@ -65,7 +64,9 @@ export function createService(options: ServiceOptions = {}): Service {
 
 /** An HTTP API and a gRPC API over the same store. */
 export class Service implements AsyncDisposable {
-  #options;
+  readonly #options;
+  /** For new connections of both APIs. */
+  #tls: ReturnType<typeof readTls> | undefined;
   readonly #metrics = new Metrics();
   readonly #observe;
   /** The number and the limit of running gRPC calls. The HTTP API counts its own requests. */
@@ -86,7 +87,7 @@ export class Service implements AsyncDisposable {
     const { checkingIntervalMs = 1 } = options.timeouts ?? {};
     checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
     if (options.repository !== undefined) checkRepository(options.repository);
-    if (options.tls !== undefined) checkTls(options.tls);
+    if (options.tls !== undefined) this.#tls = readTls(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
@@ -140,7 +141,7 @@ export class Service implements AsyncDisposable {
     this.#repository = repository;
     this.#cut.signal.throwIfAborted();
     // Read only now: `setTls` may have been called while the store opened.
-    const { tls } = this.#options;
+    const tls = this.#tls;
     const { maxHeaders } = limits;
     const settings = { observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) };
     const server = await step('tls', () => new HttpServer(settings));
@@ -158,15 +159,10 @@ export class Service implements AsyncDisposable {
     server.serve(this.#api.listener.listener);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
-    const grpc = new GrpcServer(
-      { repository, access, gate: this.#gate, observe, limits: grpcLimits },
-      maxConnections,
-      scheduler,
-    );
+    const calls = { repository, access, gate: this.#gate, observe, limits: grpcLimits, tls: () => this.#tls };
+    const grpc = new GrpcServer(calls, maxConnections, scheduler);
     this.#grpc = grpc;
-    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
-      grpc.listen(...at, tls && { ...tlsSettings, ...this.#options.tls }),
-    );
+    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) => grpc.listen(...at));
     return { http, grpc: authority(host, grpcBound) };
   }
 
@@ -184,12 +180,11 @@ export class Service implements AsyncDisposable {
 
   /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, that fails instead. */
   setTls(tls: TlsOptions): void {
-    if (this.#options.tls === undefined) throw new Error('the service has no TLS');
-    checkTls(tls);
+    if (this.#tls === undefined) throw new Error('the service has no TLS');
+    const next = readTls(tls);
     // Throws when the pair cannot be used, before the gRPC API is changed.
-    this.#http?.setTls(tls);
-    this.#options = { ...this.#options, tls };
-    this.#grpc?.setTls({ ...tlsSettings, ...tls });
+    this.#http?.setTls(next);
+    this.#tls = next;
   }
 
   /** Replaces all API keys, from the next request on. Throws when a key is malformed. */

@@ -1,6 +1,5 @@
 import { addAbortListener, once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcOptions } from './app.ts';
 import { PacedSocket, type Pacer } from './paced-socket.ts';
 import { limitStreams } from './streams.ts';
@@ -23,7 +22,6 @@ export class GrpcServer {
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
   readonly #pacer: Pacer;
-  #tls: SecureContextOptions | undefined;
   #server: Server | undefined;
   #limits: ReturnType<typeof limitStreams> | undefined;
   /** Whether HTTP/2 is reading bytes of a connection of this server. */
@@ -40,8 +38,7 @@ export class GrpcServer {
     this.#maxConnections = maxConnections;
   }
 
-  async listen(host: string, port: number, tls?: SecureContextOptions): Promise<number> {
-    this.#tls = tls;
+  async listen(host: string, port: number): Promise<number> {
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
     server.listen({ host, port, backlog });
     await once(server, 'listening');
@@ -50,10 +47,6 @@ export class GrpcServer {
     this.#limits = limitStreams(() => this.#isReading, this.#options.observe);
     const address = server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
-  }
-
-  setTls(tls: SecureContextOptions): void {
-    this.#tls = tls;
   }
 
   get connections(): number {
@@ -114,7 +107,7 @@ export class GrpcServer {
       paced.on('data', () => {
         this.#isReading = true;
       });
-      app.accept(paced, this.#tls);
+      app.accept(paced, this.#options.tls?.());
       paced.on('data', () => {
         this.#isReading = false;
       });

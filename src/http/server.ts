@@ -25,9 +25,10 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** Throws unless both are there. Without one of them, Node.js would listen, and then fail every handshake. */
-export function checkTls(given: Partial<TlsOptions> | null): void {
+/** Adds our settings. Throws unless both are there: without one, Node.js would listen, and fail every handshake. */
+export function readTls(given: TlsOptions | null) {
   if (!given?.cert || !given.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+  return { ...tlsSettings, ...given };
 }
 
 /** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
@@ -94,7 +95,6 @@ export class HttpServer {
         ? http.createServer(settings)
         : loadHttps().createServer({
             ...settings,
-            ...tlsSettings,
             ...tls,
             // With its default, Node.js would reject clients that offer only HTTP/1.0.
             ALPNProtocols: ['http/1.1', 'http/1.0'],
@@ -148,7 +148,7 @@ export class HttpServer {
   /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
     checkPair(tls);
-    if (isSecure(this.#server)) this.#server.setSecureContext({ ...tlsSettings, ...tls });
+    if (isSecure(this.#server)) this.#server.setSecureContext(tls);
   }
 
   /**
