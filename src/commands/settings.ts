@@ -109,23 +109,19 @@ export function variableOf(flag: Flag): string {
 
 /** Problems between values that are valid separately. */
 function contradictions(config: Config): string[] {
-  const problems: string[] = [];
-  if ((config['tls-cert'] === undefined) !== (config['tls-key'] === undefined)) {
-    problems.push('--tls-cert and --tls-key must be given together');
-  }
-  if (config.auth !== 'none' && config['api-key'].length === 0 && config['api-keys-file'] === undefined) {
-    problems.push(`--auth "${config.auth}" needs --api-key or --api-keys-file`);
-  }
-  if (config.port !== 0 && config.port === config['grpc-port']) {
-    problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
-  }
-  if (config.workers > 1 && schemeOf(config.database)?.lasting === undefined) {
-    problems.push(`--workers must be 1 with --database ${config.database}, which processes cannot share`);
-  }
-  if (config['read-database'] !== undefined && schemeOf(config.database)?.hasStandbys !== true) {
-    problems.push('--read-database needs a postgres: database');
-  }
-  return problems;
+  const { auth, database, port, workers, 'api-key': keys } = config;
+  const isSet = (flag: Flag) => config[flag] !== undefined;
+  const { lasting, hasStandbys } = schemeOf(database) ?? {};
+  const found = {
+    '--tls-cert and --tls-key must be given together': isSet('tls-cert') !== isSet('tls-key'),
+    [`--auth "${auth}" needs --api-key or --api-keys-file`]:
+      auth !== 'none' && keys.length === 0 && !isSet('api-keys-file'),
+    [`--port and --grpc-port must differ, not both be ${port}`]: port !== 0 && port === config['grpc-port'],
+    [`--workers must be 1 with --database ${database}, which processes cannot share`]:
+      workers > 1 && !lasting,
+    '--read-database needs a postgres: database': isSet('read-database') && !hasStandbys,
+  };
+  return Object.entries(found).flatMap(([problem, isWrong]) => (isWrong ? [problem] : []));
 }
 
 /** Two parts for each option: its flag and its variable in a line, and its meaning with the default below. */
