@@ -8,7 +8,7 @@ import type { Files, ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
-const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
+export const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
 
 /** Warns of what works now, but may fail later: certificates, a limit on open files, a version of SQLite. */
 export async function reportProblems(
@@ -17,15 +17,15 @@ export async function reportProblems(
   observe: Observe,
   examinations: readonly ((parsed: ParsedConfig, files: Files) => Promise<Finding[]>)[] = atStart,
 ): Promise<void> {
-  try {
-    for (const examine of examinations) {
+  for (const examine of examinations) {
+    try {
       for (const { level, what, remedy } of await examine(parsed, files)) {
         if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });
       }
+    } catch (cause) {
+      // The service works without these warnings.
+      observe({ type: 'failure', where: 'process', cause });
     }
-  } catch (cause) {
-    // The service works without these warnings.
-    observe({ type: 'failure', where: 'process', cause });
   }
 }
 

@@ -18,7 +18,7 @@ import {
   packageVersion,
   UsageError,
 } from './command-line.ts';
-import { examineCertificates, reportProblems, unreachableStandbys } from './examine.ts';
+import { atStart, examineCertificates, reportProblems, unreachableStandbys } from './examine.ts';
 import {
   type Files,
   optionsHelp,
@@ -84,21 +84,19 @@ export const serve: Command = {
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-      let isServing = false;
       const runner =
         hasWorkers && worker === undefined
           ? await createPool(config, log.observe)
           : singleService(parsed, files, log, stop, worker);
       // While serving, a signal stops the service in order. Before that, it ends all processes at once.
-      const end = (code: number) => {
-        if (isServing) return stop();
+      let end = (code: number) => {
         if ('kill' in runner) runner.kill();
         context.exit(code);
       };
-      onStop(context, end, ['SIGINT', 'SIGTERM']);
+      onStop(context, (code) => end(code), ['SIGINT', 'SIGTERM']);
       const addresses = await runner.start();
       if (typeof addresses === 'number') return addresses;
-      isServing = true;
+      end = () => stop();
       begin();
       keepNewObjectsYoung();
       const { http, grpc } = addresses;
@@ -107,12 +105,9 @@ export const serve: Command = {
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       const reporting = new AbortController();
-      if (worker === undefined) {
-        const examine = () => unreachableStandbys(config, reporting.signal);
-        void reportProblems(parsed, files, log.observe, [examine]);
-        // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
-        await reportProblems(parsed, files, log.observe);
-      }
+      const examinations = [...atStart, () => unreachableStandbys(config, reporting.signal)];
+      // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
+      if (worker === undefined) void reportProblems(parsed, files, log.observe, examinations);
       await stopped;
       // A standby that does not respond must not delay the stop.
       reporting.abort();
