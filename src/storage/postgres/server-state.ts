@@ -29,6 +29,8 @@ export interface ServerState extends QueryResultRow {
   readonly may_compare_logs: boolean;
   /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
   readonly denied: readonly string[];
+  /** The positions that a session of the feed takes at once; NULL if there is no feed. */
+  readonly cache: number | null;
   /** How many more connections the server, the role and the database allow. */
   readonly free: number;
 }
@@ -65,6 +67,7 @@ const stateSql = `
           AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
       UNION ALL SELECT 'take_posts' WHERE NOT pg_is_in_recovery()
         AND NOT has_function_privilege(to_regprocedure('take_posts(integer)'), 'EXECUTE'))) AS denied,
+    (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
       unused - current_setting('superuser_reserved_connections')::int
         - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
