@@ -2,7 +2,7 @@ import { checkRange, type Range } from '../check-range.ts';
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
-import type { ListQuery, Page } from '../domain/list-query.ts';
+import { type ListQuery, toPage } from '../domain/list-query.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,
@@ -23,7 +23,8 @@ type AnyCollection = Collection<object, object, AnyQuery, undefined>;
 
 export interface TableOperations {
   get(key: Key, options?: CallOptions): Answer<Row | undefined>;
-  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<Row, 'version'>>>;
+  /** The rows of a page, without their versions, and one more if more rows follow. */
+  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<readonly object[]>;
   count(filter: object, options?: CallOptions): Answer<number>;
   /** `undefined` when the record would belong to a missing one. */
   create(record: object, options?: CreateOptions): Answer<Created<Row> | undefined>;
@@ -159,8 +160,8 @@ export function createStore(backend: StoreBackend): Store {
       },
       // These functions must not be async, because `guarded` converts only errors that are thrown synchronously.
       list: guarded((query, options) =>
-        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), (page) =>
-          page.items.length > 0 ? page : ifOwned(page, options),
+        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), (rows) =>
+          rows.length > 0 ? toPage(rows, query) : ifOwned({ items: rows }, options),
         ),
       ),
       count: guarded((filter, options) =>

@@ -122,7 +122,7 @@ describe('the posts of a user', () => {
   it('can be cancelled while their user is read, because there are none', async () => {
     const seen: unknown[] = [];
     const get = (_key: unknown, options: unknown) => void seen.push(options);
-    const operations = { users: { get }, posts: { list: () => ({ items: [] }), count: () => 0 } };
+    const operations = { users: { get }, posts: { list: () => [], count: () => 0 } };
     const { posts } = createStore({ operations } as unknown as Parameters<typeof createStore>[0]);
     const options = { signal: new AbortController().signal };
     assert.equal(await posts(1).list(query, options), undefined);

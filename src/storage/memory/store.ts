@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import type { ListQuery, Page, Position, Sort } from '../../domain/list-query.ts';
-import { positionOf, toPage } from '../../domain/list-query.ts';
+import { type ListQuery, type Position, positionOf, type Sort } from '../../domain/list-query.ts';
 import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
@@ -105,15 +104,14 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   });
 }
 
-/** The page of a query. Rows after a position are found even if the row of the position was deleted. */
-function pageOf<Row extends object>(rows: readonly Row[], query: ListQuery<string>): Page<Row> {
-  const { sort, start, limit } = query;
+/** The rows of a page and one more. Rows after a position are found even if the row of the position was deleted. */
+function pageOf(rows: readonly object[], { sort, start, limit }: ListQuery<string>): object[] {
   const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
   const rest =
     'offset' in start
       ? sorted.slice(start.offset)
       : sorted.filter((row) => compare(sort, positionOf(row, sort), start.after) > 0);
-  return toPage(rest.slice(0, limit + 1), query);
+  return rest.slice(0, limit + 1);
 }
 
 function compare(sort: Sort<string>, a: Position, b: Position): number {

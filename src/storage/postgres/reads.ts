@@ -1,5 +1,5 @@
 import type { Row } from '../../domain/kinds.ts';
-import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-query.ts';
+import { type ListQuery, maxLimit, type Sort } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
@@ -34,8 +34,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
         async list(filter, query, { signal } = {}) {
           const { sql, values } = pageStatement(listOf(table, filter), query);
           const rows = await pool.read<NamedRow>(sql, values, signal);
-          const items = rows.map((row) => fromNames<Row>(listed, row));
-          return toPage(items, query);
+          return rows.map((row) => fromNames<Row>(listed, row));
         },
 
         async count(filter, { signal } = {}) {

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Row } from '../../domain/kinds.ts';
-import { type ListQuery, toPage } from '../../domain/list-query.ts';
+import type { ListQuery } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
@@ -34,8 +34,7 @@ export function sqliteReads(db: DatabaseSync) {
             'after' in start
               ? plan()
               : firstPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
-          const rows = statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
-          return toPage(rows, query);
+          return statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
         },
         count(filter: object): number {
           const parameters: SQLInputValue[] = [];
