@@ -219,24 +219,17 @@ export class HostSearch {
 
   /**
    * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that one
-   * that hangs delays none, and is found as soon as it responds. Fails with all reasons when each host has failed once.
+   * that hangs delays none, and is found as soon as it responds. Fails with all reasons when all probes of a time fail.
    */
   #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;
-    const failures = new Map<Host, unknown>();
     const { promise, resolve, reject } = Promise.withResolvers<Host>();
     const probeAll = () => {
-      for (const host of hosts) {
-        this.#probe(host, waitTimeoutMs, signal).then(
-          () => resolve(host),
-          (cause: unknown) => {
-            failures.set(host, cause);
-            if (failures.size < hosts.length) return;
-            const reasons = hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`);
-            reject(hosts.length === 1 ? cause : new Error(reasons.join('; ')));
-          },
-        );
-      }
+      const probes = hosts.map((host) => this.#probe(host, waitTimeoutMs, signal).then(() => host));
+      Promise.any(probes).then(resolve, ({ errors }: AggregateError) => {
+        const reasons = hosts.map(({ name }, i) => `${name}: ${messageOf(errors[i])}`);
+        reject(hosts.length === 1 ? errors[0] : new Error(reasons.join('; ')));
+      });
     };
     probeAll();
     const timer = setInterval(probeAll, probeIntervalMs);
