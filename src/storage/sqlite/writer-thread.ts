@@ -64,9 +64,9 @@ export function groupCommit(
   return (group: readonly Write[]): WriterReply => {
     try {
       begin();
-      const value = group.map(attempt);
       // If the last commit went to lost files, commit nothing until they are back.
       if (!isSafe) check();
+      const value = group.map(attempt);
       db.exec('COMMIT');
       check();
       return { value };
