@@ -18,9 +18,6 @@ export const errorKinds = [
 
 export type ErrorKind = (typeof errorKinds)[number];
 
-/** The Retry-After of temporary failures, in seconds. */
-export const retryAfterSeconds = 1;
-
 /** A failure with a message for clients. The `cause`, and the message of `internal`, are only for the observer. */
 export class DomainError extends Error {
   override readonly name = 'DomainError';
@@ -47,10 +44,7 @@ export class DomainError extends Error {
 }
 
 /** Where it failed, for operators; `undefined` if the client is the reason. */
-export function placeOf<Face extends string>(
-  error: DomainError,
-  face: Face,
-): Face | 'store' | 'overload' | undefined {
+export function placeOf<Face extends string>(error: DomainError, face: Face) {
   if (error.kind === 'internal') return face;
   // An overloaded store still answers other requests.
   if (error.kind === 'overloaded') return 'overload';

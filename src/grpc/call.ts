@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { handleUnaryCall, Server, ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { Access, Scope } from '../domain/access.ts';
-import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Answer, CallOptions } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toStatus } from './errors.ts';
@@ -17,7 +17,9 @@ export interface UnaryOptions {
 }
 
 const idName = 'x-request-id';
+// As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
 const pushbackName = 'grpc-retry-pushback-ms';
+const pushbackMs = 1_000;
 // The handler of a call and its report share only the metadata.
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its own deadline, which passes before ours: its call took time to arrive.
@@ -50,9 +52,8 @@ export function unary<Request, Response>(
     const succeed = (response: Response): void => settle(null, response);
     const fail = (caught: unknown): void => {
       const error = DomainError.from(caught, call.cancelled);
-      // As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
       const isTemporary = error.kind === 'overloaded' || error.kind === 'unavailable';
-      if (isTemporary) trailer.set(pushbackName, String(error.isFinal ? -1 : retryAfterSeconds * 1_000));
+      if (isTemporary) trailer.set(pushbackName, String(error.isFinal ? -1 : pushbackMs));
       settle(toStatus(error, idOf(metadata), keyNames.get(metadata), observe));
     };
     let answer: Answer<Response>;

@@ -11,7 +11,7 @@ export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder();
 
-export const bodyCancelled = new HttpError(503, 'too many bodies are being received', { 'retry-after': '1' });
+export const bodyCancelled = new HttpError(503, 'too many bodies are being received');
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;

@@ -52,15 +52,18 @@ export interface ErrorResponse {
   readonly headers?: Headers | undefined;
 }
 
+/** The header of temporary failures, by default of every `HttpError` with 503. */
+export const retryAfter: Headers = Object.freeze({ 'retry-after': '1' });
+
 export class HttpError extends Error implements ErrorResponse {
   override readonly name = 'HttpError';
   readonly status: number;
   readonly headers: Headers;
 
-  constructor(status: number, message: string, headers: Headers = {}, options?: ErrorOptions) {
+  constructor(status: number, message: string, headers?: Headers, options?: ErrorOptions) {
     super(message, options);
     this.status = status;
-    this.headers = headers;
+    this.headers = headers ?? (status === 503 ? retryAfter : {});
   }
 }
 

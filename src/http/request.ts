@@ -178,7 +178,7 @@ export class HttpRequest {
     const { limits, counted } = this.shared;
     if (limits.maxInFlight > 0 && counted >= limits.maxInFlight) {
       const cause = 'maxInFlight requests are under way';
-      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' }, { cause });
+      throw new HttpError(503, 'too many requests are under way', undefined, { cause });
     }
     this.shared.counted += 1;
     this.#isCounted = true;

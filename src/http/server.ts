@@ -64,7 +64,7 @@ const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
-const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
+const full = new HttpError(503, 'too many connections are open');
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {

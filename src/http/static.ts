@@ -133,7 +133,7 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
     if (!goneCodes.includes(code)) {
       await handle?.close();
       if (!busyCodes.includes(code)) throw error;
-      throw new HttpError(503, 'too many files are open', { 'retry-after': '1' }, { cause: error });
+      throw new HttpError(503, 'too many files are open', undefined, { cause: error });
     }
   }
   await handle?.close();

@@ -1,5 +1,5 @@
-import { DomainError, type ErrorKind, placeOf, retryAfterSeconds } from '../domain/errors.ts';
-import { type ErrorResponse, type Headers, HttpError } from '../http/reply.ts';
+import { DomainError, type ErrorKind, placeOf } from '../domain/errors.ts';
+import { type ErrorResponse, type Headers, HttpError, retryAfter } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
 
@@ -22,7 +22,6 @@ export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   'deadline-exceeded': 504,
 };
 
-const retryAfter: Headers = { 'retry-after': String(retryAfterSeconds) };
 const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
   unauthenticated: { 'www-authenticate': 'ApiKey realm="users-service"' },
   conflict: retryAfter,
@@ -35,8 +34,8 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
   const { id: requestId, keyName: key } = request;
   if (caught instanceof HttpError) {
     const { status, cause } = caught;
-    const where = status === 503 ? 'overload' : 'http';
-    if (status >= 500 && cause !== undefined) observe({ type: 'failure', where, requestId, key, cause });
+    if (status === 503 && cause !== undefined)
+      observe({ type: 'failure', where: 'overload', requestId, key, cause });
     return caught;
   }
   const error = DomainError.from(caught, request.isAborted);

@@ -1,5 +1,5 @@
 import type { Access, Scope } from '../domain/access.ts';
-import { DomainError, retryAfterSeconds, unlessAborted } from '../domain/errors.ts';
+import { DomainError, unlessAborted } from '../domain/errors.ts';
 import { recordKinds } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
@@ -78,7 +78,7 @@ function ready({ repository, unreadyReason }: RouteDependencies): Handler {
   return async () => {
     const reason = unreadyReason();
     // This is not a failure, so no failure is reported.
-    if (reason !== undefined) throw new HttpError(503, reason, { 'retry-after': String(retryAfterSeconds) });
+    if (reason !== undefined) throw new HttpError(503, reason);
     const signal = AbortSignal.timeout(readyTimeoutMs);
     try {
       // A repository in plain JavaScript may return another thenable, or no promise.
