@@ -108,17 +108,14 @@ export function standbyReads(
       return undefined;
     }
     const since = performance.now();
-    let waitMs = 0;
+    let sentAt: number | undefined;
     let lagBytes: number | undefined;
-    let isSent = false;
+    const waitedMs = () => (sentAt ?? performance.now()) - since;
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
     // Before the read is sent, this ends it after 100 ms. Afterwards only a failed ping does.
     const timer = setInterval(() => {
-      if (!isSent) {
-        waitMs = performance.now() - since;
-        ending.abort();
-      }
+      if (sentAt === undefined) ending.abort();
       standby.pool.ping(replayed).catch(() => {
         skip(standby);
         ending.abort();
@@ -136,23 +133,22 @@ export function standbyReads(
             }
             lagBytes ??= Math.max(0, needed.bytes - known.bytes);
             if (ending.signal.aborted) throw aborted(ending.signal);
-            waitMs = performance.now() - since;
-            isSent = includes(known, needed);
-            if (isSent) return await send<Row>(sql, values);
+            sentAt = includes(known, needed) ? performance.now() : undefined;
+            if (sentAt !== undefined) return await send<Row>(sql, values);
             await delay(pollIntervalMs);
           }
         },
         ending.signal,
         purpose,
       );
-      report(standby, 'answered', waitMs, lagBytes);
+      report(standby, 'answered', waitedMs(), lagBytes);
       return rows;
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
       if (signal?.aborted || kind === 'deadline-exceeded') throw caught;
-      const outcome = ending.signal.aborted && !isSent ? 'late' : 'failed';
-      report(standby, outcome, waitMs, lagBytes);
+      const outcome = ending.signal.aborted && sentAt === undefined ? 'late' : 'failed';
+      report(standby, outcome, waitedMs(), lagBytes);
       // If no position was read, perhaps all connections are busy: reads that have one continue to use the standby.
       if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
