@@ -100,6 +100,8 @@ describe('reads from standbys', async () => {
       return (reads.at(-1)?.lagBytes ?? 0) > 0;
     }, 'the standby reports its position');
     assert.deepEqual(outcomes(), [`${slow.port} late`]);
+    const waitMs = reads.at(-1)?.waitMs ?? 0;
+    assert.ok(waitMs >= 90, `the read waited for ${waitMs} ms, not 100 ms`);
     reads.length = 0;
     assert.equal((await store.users.get(id))?.name, 'late');
     assert.deepEqual(outcomes(), [`${slow.port} skipped`], 'the standby must not be used again at once');
