@@ -7,7 +7,7 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
-import { HttpServer, type HttpTimeouts, readTls, type TlsOptions } from './http/server.ts';
+import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
@@ -65,13 +65,13 @@ export function createService(options: ServiceOptions = {}): Service {
 /** An HTTP API and a gRPC API over the same store. */
 export class Service implements AsyncDisposable {
   readonly #options;
-  /** For new connections of both APIs. */
-  #tls: ReturnType<typeof readTls> | undefined;
   readonly #metrics = new Metrics();
   readonly #observe;
   /** The number and the limit of running gRPC calls. The HTTP API counts its own requests. */
   readonly #gate;
   readonly #access: Access;
+  /** The settings of new connections on both ports. */
+  #tls: TlsOptions | undefined;
   /** Ends all waiting, and closes the connections of running requests. */
   readonly #cut = new AbortController();
   #state: 'new' | 'starting' | 'serving' | 'draining' | 'closed' = 'new';
@@ -87,7 +87,7 @@ export class Service implements AsyncDisposable {
     const { checkingIntervalMs = 1 } = options.timeouts ?? {};
     checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
     if (options.repository !== undefined) checkRepository(options.repository);
-    if (options.tls !== undefined) this.#tls = readTls(options.tls);
+    if (options.tls !== undefined) this.#tls = tlsOf(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
@@ -144,9 +144,9 @@ export class Service implements AsyncDisposable {
     const tls = this.#tls;
     const { maxHeaders } = limits;
     const settings = { observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) };
-    const server = await step('tls', () => new HttpServer(settings));
-    this.#http = server;
-    const bound = await openPort('port', host, port, (...at) => server.listen(...at));
+    const httpServer = await step('tls', () => new HttpServer(settings));
+    this.#http = httpServer;
+    const bound = await openPort('port', host, port, httpServer.server);
     this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
       access,
@@ -156,14 +156,18 @@ export class Service implements AsyncDisposable {
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
     this.#api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
-    server.serve(this.#api.listener.listener);
+    httpServer.serve(this.#api.listener.listener);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
-    const calls = { repository, access, gate: this.#gate, observe, limits: grpcLimits, tls: () => this.#tls };
-    const grpc = new GrpcServer(calls, maxConnections, scheduler);
-    this.#grpc = grpc;
-    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) => grpc.listen(...at));
-    return { http, grpc: authority(host, grpcBound) };
+    this.#grpc = new GrpcServer({
+      ...{ repository, access, observe, maxConnections },
+      gate: this.#gate,
+      limits: grpcLimits,
+      pacer: scheduler,
+      tls: () => this.#tls,
+    });
+    const grpcBound = await openPort('grpcPort', host, grpcPort, this.#grpc.server);
+    return { http, grpc: authority(host, grpcBound.port) };
   }
 
   /** The metrics of this service, in Prometheus' text format. */
@@ -181,10 +185,10 @@ export class Service implements AsyncDisposable {
   /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, that fails instead. */
   setTls(tls: TlsOptions): void {
     if (this.#tls === undefined) throw new Error('the service has no TLS');
-    const next = readTls(tls);
+    const settings = tlsOf(tls);
     // Throws when the pair cannot be used, before the gRPC API is changed.
-    this.#http?.setTls(next);
-    this.#tls = next;
+    this.#http?.setTls(settings);
+    this.#tls = settings;
   }
 
   /** Replaces all API keys, from the next request on. Throws when a key is malformed. */

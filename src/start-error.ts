@@ -1,3 +1,10 @@
+import { once } from 'node:events';
+import type { AddressInfo, Server } from 'node:net';
+
+// The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again. On
+// the gRPC port, it fills while grpc-js is loaded.
+const backlog = 65_535;
+
 /** The options that can prevent a service from starting. */
 export type StartOption = 'database' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
 
@@ -23,15 +30,19 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   }
 }
 
-/** Opens a port. Translates system errors into readable messages. */
-export async function openPort<Bound>(
+/** Opens the port of a server, and returns its IP address and number. Makes system errors readable. */
+export async function openPort(
   option: 'port' | 'grpcPort',
   host: string,
   port: number,
-  listen: (host: string, port: number) => Promise<Bound>,
-): Promise<Bound> {
+  server: Server,
+  exclusive = false,
+): Promise<Pick<AddressInfo, 'address' | 'port'>> {
   try {
-    return await listen(host, port);
+    server.listen({ host, port, backlog, exclusive });
+    await once(server, 'listening');
+    const bound = server.address();
+    return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
   } catch (caught) {
     const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
     const address = authority(host, port);

@@ -4,12 +4,12 @@ import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { connect } from 'node:tls';
 import { optionRows } from '../config.ts';
-import { authority, openPort, StartError } from '../start-error.ts';
+import { authority, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
-import { openBriefly } from './serve.ts';
+import { tryPort } from './serve.ts';
 import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
@@ -90,7 +90,7 @@ async function examinePorts({ config }: ParsedConfig, files: Files | UsageError)
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
-      await openPort(option, host, number, openBriefly);
+      await tryPort(option, host, number);
       return ok(number === 0 ? `${name}: any free one` : `${name}: ${host}:${number} is free`);
     } catch (error) {
       if (!(error instanceof StartError)) throw error;

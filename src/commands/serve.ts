@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
@@ -148,13 +147,14 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
 
 /** Fails when an address cannot be opened, so that no database is created in vain. */
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
-  await openPort('port', host, port, openBriefly);
-  if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
+  await tryPort('port', host, port);
+  if (grpcPort !== false) await tryPort('grpcPort', host, grpcPort);
 }
 
-export async function openBriefly(host: string, port: number): Promise<void> {
-  await using server = createServer().listen({ host, port, exclusive: true });
-  await once(server, 'listening');
+/** Opens and closes a port. Fails like the start of a service. */
+export async function tryPort(option: 'port' | 'grpcPort', host: string, port: number): Promise<void> {
+  await using server = createServer();
+  await openPort(option, host, port, server, true);
 }
 
 async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {

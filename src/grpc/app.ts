@@ -1,4 +1,3 @@
-import type { SecureContextOptions } from 'node:tls';
 import { Server } from '@grpc/grpc-js';
 import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
@@ -11,8 +10,6 @@ import { UsersService, userHandlers } from './users.ts';
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
   readonly limits: GrpcLimits;
-  /** Returns the settings for a new connection, the same object until they change. Default: no TLS. */
-  readonly tls?: () => SecureContextOptions | undefined;
 }
 
 /** The limits of the gRPC API, described in the table of options. */

@@ -1,5 +1,6 @@
 import { addAbortListener, once } from 'node:events';
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcOptions } from './app.ts';
 import { PacedSocket, type Pacer } from './paced-socket.ts';
 import { limitStreams } from './streams.ts';
@@ -7,10 +8,16 @@ import { limitStreams } from './streams.ts';
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
 const sweepEveryMs = 50;
-// The length of the kernel's queue of new connections, as of the HTTP port. It fills while grpc-js is loaded.
-const backlog = 65_535;
 // The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
 const unavailable = 14;
+
+export interface GrpcServerOptions extends GrpcOptions {
+  /** Maximum number of open connections; 0 for no limit. */
+  readonly maxConnections: number;
+  readonly pacer: Pacer;
+  /** Returns the settings of new connections, the same object until they change. Default: no TLS. */
+  readonly tls?: () => SecureContextOptions | undefined;
+}
 
 /**
  * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
@@ -18,12 +25,11 @@ const unavailable = 14;
  * grpc-js 1.14.7 closes no connection while channelz is off.
  */
 export class GrpcServer {
-  readonly #options: GrpcOptions;
-  readonly #maxConnections: number;
+  /** The caller opens its port. */
+  readonly server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+  readonly #options: GrpcServerOptions;
   readonly #sockets = new Set<Socket>();
-  readonly #pacer: Pacer;
-  #server: Server | undefined;
-  #limits: ReturnType<typeof limitStreams> | undefined;
+  readonly #limits: ReturnType<typeof limitStreams>;
   /** Whether HTTP/2 is reading bytes of a connection of this server. */
   #isReading = false;
   #app: Promise<GrpcApp> | undefined;
@@ -31,22 +37,12 @@ export class GrpcServer {
   #serving = false;
   #closing = false;
 
-  /** `maxConnections` is the maximum number of open connections; 0 for no limit. */
-  constructor(options: GrpcOptions, maxConnections: number, pacer: Pacer) {
+  constructor(options: GrpcServerOptions) {
     this.#options = options;
-    this.#pacer = pacer;
-    this.#maxConnections = maxConnections;
-  }
-
-  async listen(host: string, port: number): Promise<number> {
-    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
-    server.listen({ host, port, backlog });
-    await once(server, 'listening');
-    server.on('error', this.#reportFailure);
-    this.#server = server;
-    this.#limits = limitStreams(() => this.#isReading, this.#options.observe);
-    const address = server.address();
-    return typeof address === 'object' && address !== null ? address.port : port;
+    this.server.on('error', (cause) => {
+      if (this.server.listening) this.#reportFailure(cause);
+    });
+    this.#limits = limitStreams(() => this.#isReading, options.observe);
   }
 
   get connections(): number {
@@ -66,11 +62,9 @@ export class GrpcServer {
    * An abort of `signal` closes all connections.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
-    const server = this.#server;
-    if (server === undefined) return;
     this.#closing = true;
     clearTimeout(this.#loading);
-    const closed = once(server.close(), 'close');
+    const closed = once(this.server.close(), 'close');
     using _ = addAbortListener(signal, () => {
       for (const socket of this.#sockets) socket.destroy();
     });
@@ -85,13 +79,14 @@ export class GrpcServer {
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, sweepEveryMs);
     await closed.finally(() => clearInterval(timer));
-    await this.#limits?.end();
+    await this.#limits.end();
   }
 
   async #accept(socket: Socket): Promise<void> {
-    if (this.#maxConnections > 0 && this.#sockets.size >= this.#maxConnections) {
+    const { maxConnections, observe, pacer, tls } = this.#options;
+    if (maxConnections > 0 && this.#sockets.size >= maxConnections) {
       const reason = 'too many connections are open';
-      this.#options.observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
+      observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
       socket.destroy();
       return;
     }
@@ -102,12 +97,12 @@ export class GrpcServer {
     try {
       const app = await this.#load();
       if (socket.destroyed) return;
-      const paced = new PacedSocket(socket, this.#pacer);
+      const paced = new PacedSocket(socket, pacer);
       // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
       paced.on('data', () => {
         this.#isReading = true;
       });
-      app.accept(paced, this.#options.tls?.());
+      app.accept(paced, tls?.());
       paced.on('data', () => {
         this.#isReading = false;
       });

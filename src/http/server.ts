@@ -1,6 +1,6 @@
 import { addAbortListener, once } from 'node:events';
 import type { Server } from 'node:http';
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import { Connections } from './connections.ts';
@@ -25,10 +25,10 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** Adds our settings. Throws unless both are there: without one, Node.js would listen, and fail every handshake. */
-export function readTls(given: TlsOptions | null) {
-  if (!given?.cert || !given.key) throw new TypeError('tls must be { cert, key }, both in PEM');
-  return { ...tlsSettings, ...given };
+/** The settings of TLS with a pair. Throws unless it is whole: Node.js would listen, and then fail every handshake. */
+export function tlsOf(pair: TlsOptions): TlsOptions {
+  if (!pair?.cert || !pair.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+  return { ...tlsSettings, ...pair };
 }
 
 /** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
@@ -60,15 +60,14 @@ export interface HttpTimeouts {
 const maxHeaderBytes = 16 * 1024;
 // Node adds a second, and would warn at each response that its timers do not support the sum.
 const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
-// The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again.
-const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
 const full = new HttpError(503, 'too many connections are open');
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
-  readonly #server: Server;
+  /** The caller opens its port. */
+  readonly server: Server;
   readonly #connections: Connections;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
@@ -100,7 +99,7 @@ export class HttpServer {
             ALPNProtocols: ['http/1.1', 'http/1.0'],
             handshakeTimeout: headMs,
           });
-    this.#server = server;
+    this.server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
     server.maxHeadersCount = 2 * maxHeaders;
@@ -125,30 +124,22 @@ export class HttpServer {
     });
   }
 
-  /** Opens the port. Resolves to its IP address and number. Rejects when the port cannot be opened. */
-  async listen(host: string, port: number): Promise<Pick<AddressInfo, 'address' | 'port'>> {
-    this.#server.listen({ host, port, backlog });
-    await once(this.#server, 'listening');
-    const bound = this.#server.address();
-    return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
-  }
-
   get connections(): number {
     return this.#connections.count;
   }
 
   /** Must be called as soon as the port is open, before a request can arrive. */
   serve(listener: RequestListener): void {
-    this.#server.on('request', listener);
+    this.server.on('request', listener);
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
-    this.#server.on('checkContinue', listener);
-    this.#server.on('checkExpectation', listener);
+    this.server.on('checkContinue', listener);
+    this.server.on('checkExpectation', listener);
   }
 
   /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
     checkPair(tls);
-    if (isSecure(this.#server)) this.#server.setSecureContext(tls);
+    if (isSecure(this.server)) this.server.setSecureContext(tls);
   }
 
   /**
@@ -156,9 +147,9 @@ export class HttpServer {
    * must drain. An idle connection may still send a request for `idleMs`. An abort of `signal` closes the rest.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
-    const closed = once(this.#server, 'close');
+    const closed = once(this.server, 'close');
     // `http.Server.close` would close idle connections at once, although a request may be on its way.
-    NetServer.prototype.close.call(this.#server);
+    NetServer.prototype.close.call(this.server);
     let timer: NodeJS.Timeout;
     const sweep = (): void => {
       // First let the event loop read the sockets: a connection with a new request is no longer idle.
@@ -168,9 +159,9 @@ export class HttpServer {
         const since = performance.now() - idleMs;
         const isIdle = (socket: Socket) =>
           socket.writableLength === 0 && connectionOf(socket).idleSince <= since;
-        if (this.#connections.sockets.every(isIdle)) this.#server.closeIdleConnections();
+        if (this.#connections.sockets.every(isIdle)) this.server.closeIdleConnections();
         // Node does not know connections whose TLS handshake has not ended.
-        for (const socket of isSecure(this.#server) ? this.#connections.handshakes : []) socket.destroy();
+        for (const socket of isSecure(this.server) ? this.#connections.handshakes : []) socket.destroy();
       });
       timer = setTimeout(sweep, sweepEveryMs);
     };
@@ -183,6 +174,6 @@ export class HttpServer {
     // The requests of closed connections are reported when these events are emitted.
     await Promise.all(this.#connections.sockets.map((socket) => once(socket, 'close')));
     // Also stops Node's own check for late requests.
-    this.#server.close();
+    this.server.close();
   }
 }

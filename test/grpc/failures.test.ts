@@ -8,6 +8,7 @@ import { Access } from '../../src/domain/access.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { GrpcServer } from '../../src/grpc/server.ts';
+import { openPort } from '../../src/start-error.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
@@ -153,12 +154,14 @@ test('a connection ends with a failure when its server cannot be created, and th
     access: new Access('none', []),
     gate: { inFlight: 0, maxInFlight: 0 },
     observe: (event: ServiceEvent) => events.push(event),
+    maxConnections: 0,
+    pacer: { isFree: () => true, pause: async () => undefined },
     get limits() {
       return limits();
     },
   };
-  const server = new GrpcServer(options, 0, { isFree: () => true, pause: async () => undefined });
-  const port = await server.listen('127.0.0.1', 0);
+  const server = new GrpcServer(options);
+  const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   await once(connect(port).resume(), 'close');
   assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);

@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
+import { openPort } from '../../src/start-error.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
@@ -31,7 +32,7 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
     maxHeaders: 100,
     ...(tls && { tls }),
   });
-  const { port } = await server.listen('127.0.0.1', 0);
+  const { port } = await openPort('port', '127.0.0.1', 0, server.server);
   server.serve(face.listener);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
     face.drain();

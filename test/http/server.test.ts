@@ -8,6 +8,7 @@ import type { Handler } from '../../src/http/listener.ts';
 import { http } from '../../src/http/node-http.ts';
 import { json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { openPort } from '../../src/start-error.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
@@ -156,7 +157,7 @@ test('header lines beyond the limit are not kept', async (t) => {
     timeouts: { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 },
     maxHeaders: 100,
   });
-  const { port } = await server.listen('127.0.0.1', 0);
+  const { port } = await openPort('port', '127.0.0.1', 0, server.server);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   server.serve(({ rawHeaders }, response) => {
     kept = rawHeaders.length / 2;

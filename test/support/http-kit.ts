@@ -3,6 +3,7 @@ import { type Handler, HttpListener, type ListenerOptions, type Route } from '..
 import { HttpError, json, securityHeaders } from '../../src/http/reply.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
+import { openPort } from '../../src/start-error.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface HttpKit {
@@ -59,7 +60,7 @@ export async function startKit(
     maxHeaders: options.limits?.maxHeaders ?? 100,
     ...(options.tls && { tls: options.tls }),
   });
-  const { port } = await server.listen('127.0.0.1', 0);
+  const { port } = await openPort('port', '127.0.0.1', 0, server.server);
   server.serve(face.listener);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   return {
