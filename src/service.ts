@@ -248,7 +248,7 @@ export class Service implements AsyncDisposable {
 
   async #release(signal: AbortSignal): Promise<void> {
     this.#api?.listener.drain();
-    this.#api?.followers?.drain();
+    this.#api?.followers?.disconnect();
     const how = { idleMs: this.#options.drainIdleMs, signal };
     await Promise.all([this.#http?.close(how), this.#grpc?.close(how)]);
     if (this.#options.repository === undefined) await this.#repository?.close();

@@ -88,7 +88,6 @@ export class Followers {
   #stop: () => void = () => undefined;
   /** Incremented when all followers must connect again. Requests whose keys were checked earlier end at once. */
   epoch = 0;
-  #draining = false;
 
   /** `max` is the maximum number of followers; 0 for no limit. */
   constructor(feed: ChangeFeed, max: number, observe: Observe) {
@@ -101,16 +100,10 @@ export class Followers {
     return this.#wakes.size;
   }
 
-  /** Ends all streams: their clients connect again, and resume. */
+  /** Ends all streams: their clients connect again, and resume. While draining, they connect to another process. */
   disconnect(): void {
     this.epoch += 1;
     this.#wake();
-  }
-
-  /** Ends all current and later streams: their clients connect to another process. */
-  drain(): void {
-    this.#draining = true;
-    this.disconnect();
   }
 
   /** Sends the changes after a position, and all later ones, as server-sent events until the client disconnects. */
@@ -118,10 +111,10 @@ export class Followers {
     if (this.#max > 0 && this.open >= this.#max)
       throw new DomainError('overloaded', 'too many clients follow the changes');
     request.becomeLongLived();
-    const { signal } = request;
+    const { signal, shared } = request;
     let woken = Promise.withResolvers<void>();
     const wake = (): void => woken.resolve();
-    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.epoch;
+    const isOver = (): boolean => signal.aborted || shared.draining || epoch !== this.epoch;
     let beats = this.#beats;
     try {
       this.#wakes.add(wake);

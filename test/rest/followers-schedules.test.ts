@@ -50,7 +50,8 @@ function counted(kept: KeptChanges) {
 }
 
 function requestOf(signal: AbortSignal, chunkBytes = 64 * 1024): HttpRequest {
-  const request = { signal, basePath: '', chunkBytes, becomeLongLived: () => undefined };
+  const shared = { draining: false };
+  const request = { signal, shared, basePath: '', chunkBytes, becomeLongLived: () => undefined };
   return request as unknown as HttpRequest;
 }
 
@@ -357,9 +358,19 @@ it('ends a stream at once while the store does not answer a read', async () => {
   const stream = followers.follow({ after: 0, limit }, requestOf(new AbortController().signal));
   await stream.next();
   const next = stream.next();
-  followers.drain();
+  followers.disconnect();
   // A heartbeat would come only after 15 s.
   assert.equal((await next).done, true);
+  assert.equal(followers.open, 0);
+});
+
+it('ends a stream that begins while the service drains', async () => {
+  const followers = new Followers(new KeptChanges(10), 0, (event) => assert.fail(inspect(event)));
+  const request = requestOf(new AbortController().signal);
+  request.shared.draining = true;
+  let text = '';
+  for await (const part of followers.follow({ after: 0, limit }, request)) text += part;
+  assert.match(text, /^retry: \d+\nid: 0\n\n$/);
   assert.equal(followers.open, 0);
 });
 
