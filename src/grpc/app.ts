@@ -5,6 +5,7 @@ import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
 import { agingConnections } from './connections.ts';
+import type { OpenStreams } from './standard-services.ts';
 import { UsersService, userHandlers } from './users.ts';
 
 export interface GrpcOptions extends UnaryOptions {
@@ -72,17 +73,17 @@ export async function createGrpcApp(options: GrpcOptions) {
   });
   handleUnknownMethods(server);
   server.addService(UsersService, userHandlers(options.repository, options));
-  const health = addHealth(server);
-  const reflection = addReflection(server);
+  const streams: OpenStreams = new Set();
+  const setServing = addHealth(server, streams);
+  addReflection(server, streams);
   const connections = agingConnections(server, limits.maxConnectionAgeMs, limits.maxConnectionAgeGraceMs);
   return {
     /** Serves a connection, from which nothing has been read. */
     accept: connections.accept,
-    setServing: health.setServing,
+    setServing,
     /** Asks all clients to close their connections after their calls; call it again for later TLS handshakes. */
     drain() {
-      health.endWatches();
-      reflection.endStreams();
+      for (const end of streams) end();
       connections.drain();
     },
   };

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { handleBidiStreamingCall, handleServerStreamingCall, Server } from '@grpc/grpc-js';
 import { ReflectionService } from '@grpc/reflection';
@@ -8,14 +9,20 @@ type Watch = handleServerStreamingCall<{ readonly service: string }, { readonly 
 
 const services = ['', 'Users'];
 
-/** Adds the health service, with a status for `""`, the whole server, and one for `Users`. */
-export function addHealth(server: Server) {
+/** Functions that end the open streams, which would otherwise keep the server from shutting down. */
+export type OpenStreams = Set<() => void>;
+
+function track(streams: OpenStreams, call: EventEmitter, end: () => void): void {
+  streams.add(end);
+  call.on('cancelled', () => streams.delete(end));
+}
+
+/** Adds the health service, for `""`, the whole server, and `Users`. Returns a function that sets their status. */
+export function addHealth(server: Server, streams: OpenStreams) {
   const health = new HealthImplementation({ '': 'NOT_SERVING', Users: 'NOT_SERVING' });
-  const watching = new Set<Parameters<Watch>[0]>();
   const addService: Server['addService'] = (service, implementation) => {
     const watch: Watch = (call) => {
-      watching.add(call);
-      call.on('cancelled', () => watching.delete(call));
+      track(streams, call, () => call.end());
       // The package would keep each name that was ever watched. The service never learns an unknown name later.
       if (services.includes(call.request.service)) (implementation['watch'] as Watch)(call);
       else call.write({ status: 'SERVICE_UNKNOWN' });
@@ -24,14 +31,8 @@ export function addHealth(server: Server) {
   };
   // The package calls no other method of the server.
   health.addToServer({ addService } as Server);
-  return {
-    setServing(serving: boolean): void {
-      for (const service of services) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
-    },
-    /** Ends the watches, which would otherwise keep the server from shutting down. */
-    endWatches(): void {
-      for (const call of watching) call.end();
-    },
+  return (serving: boolean): void => {
+    for (const service of services) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
   };
 }
 
@@ -45,8 +46,7 @@ interface ReflectionResponse {
 type Reflect = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
 /** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
-export function addReflection(server: Server) {
-  const open = new Set<Parameters<Reflect>[0]>();
+export function addReflection(server: Server, streams: OpenStreams): void {
   const fileDescriptorProtos: Buffer[] = [];
   const descriptors = readFileSync(new URL('../../generated/descriptors.binpb', import.meta.url));
   // A FileDescriptorSet has one field: `repeated FileDescriptorProto file = 1`.
@@ -58,20 +58,13 @@ export function addReflection(server: Server) {
     addService: (service, implementation) => {
       const reflect = packageless(implementation['ServerReflectionInfo'] as Reflect);
       const ServerReflectionInfo: Reflect = (call) => {
-        open.add(call);
-        call.on('cancelled', () => open.delete(call));
+        // A response to another request would be an error after the end, and the client would not receive the status.
+        track(streams, call, () => call.pause().end());
         reflect(call);
       };
       server.addService(service, { ServerReflectionInfo });
     },
   });
-  return {
-    /** Ends the streams, which would otherwise keep the server from shutting down. */
-    endStreams(): void {
-      // A response to another request would be an error after the end, and the client would not receive the status.
-      for (const call of open) call.pause().end();
-    },
-  };
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { service as healthService } from 'grpc-health-check';
-import { addHealth } from '../../src/grpc/standard-services.ts';
+import { addHealth, type OpenStreams } from '../../src/grpc/standard-services.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { holdPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
@@ -181,7 +181,8 @@ test('100 watches that have ended do not delay close', async (t) => {
 test('a watch that its client has cancelled is not kept until the server ends its watches', () => {
   const watches: ((call: object) => void)[] = [];
   const addService = (_: object, { watch }: { watch: (call: object) => void }) => watches.push(watch);
-  const health = addHealth({ addService } as unknown as Server);
+  const streams: OpenStreams = new Set();
+  addHealth({ addService } as unknown as Server, streams);
   const ended: string[] = [];
   const open = (name: string) => {
     const end = () => ended.push(name);
@@ -191,6 +192,6 @@ test('a watch that its client has cancelled is not kept until the server ends it
   };
   open('running');
   open('cancelled').emit('cancelled');
-  health.endWatches();
+  for (const end of streams) end();
   assert.deepEqual(ended, ['running']);
 });
