@@ -47,14 +47,12 @@ export class Scheduler {
   /** Calls `take` in a later turn; while many connections arrive, after all of them have been accepted. */
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
-    this.#connections.push(take);
-    this.#schedule();
+    this.#add(this.#connections, take);
   }
 
   /** Resumes a long body in a later turn. */
   addBody(resume: () => void): void {
-    this.#bodies.push(resume);
-    this.#schedule();
+    this.#add(this.#bodies, resume);
   }
 
   /** Whether a task may run at once: no connection or task waits, and the turn has time left. May begin a turn. */
@@ -69,27 +67,27 @@ export class Scheduler {
   /** Runs a task, the start of a request, after those that wait, with the `AsyncLocalStorage` of its caller. */
   addTask(task: Task): void {
     const caller = new AsyncResource('users-service');
-    this.#tasks.push(() => caller.runInAsyncScope(task));
-    this.#schedule();
+    this.#add(this.#tasks, () => caller.runInAsyncScope(task));
   }
 
   /** Resolves when a request that has started may continue. For work that repeats, use `pause`. */
   wait(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#started.push(resolve);
-      this.#schedule();
-    });
+    return new Promise((resolve) => this.#add(this.#started, resolve));
   }
 
   /** Resolves when work that repeats may continue, to write a chunk of `bytes` bytes. New requests start meanwhile. */
   pause(bytes = 0): Promise<void> {
     return new Promise((resolve) => {
-      this.#chunks.push(() => {
+      this.#add(this.#chunks, () => {
         this.#deadline -= bytes / bytesPerMs;
         resolve();
       });
-      this.#schedule();
     });
+  }
+
+  #add(queue: Task[], task: Task): void {
+    queue.push(task);
+    this.#schedule();
   }
 
   #schedule(): void {
