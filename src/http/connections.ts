@@ -69,10 +69,7 @@ export class Connections {
       read(socket);
     });
     if (options.maxIdleMs === 0) return;
-    let timer: NodeJS.Timeout;
-    server.on('listening', () => {
-      timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
-    });
+    const timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
     server.on('close', () => clearInterval(timer));
   }
 
