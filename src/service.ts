@@ -142,11 +142,9 @@ export class Service implements AsyncDisposable {
     this.#cut.signal.throwIfAborted();
     // Read only now: `setTls` may have been called while the store opened.
     const tls = this.#tls;
-    const { maxHeaders } = limits;
-    const settings = { observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) };
-    const httpServer = await step('tls', () => new HttpServer(settings));
-    this.#http = httpServer;
-    const bound = await openPort('port', host, port, httpServer.server);
+    const settings = { observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections };
+    this.#http = await step('tls', () => new HttpServer(settings));
+    const bound = await openPort('port', host, port, this.#http.server);
     this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
       access,
@@ -156,7 +154,7 @@ export class Service implements AsyncDisposable {
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
     this.#api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
-    httpServer.serve(this.#api.listener.listener);
+    this.#http.serve(this.#api.listener.listener);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
     this.#grpc = new GrpcServer({

@@ -10,7 +10,7 @@ import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal 
 import { HttpError } from './reply.ts';
 
 export interface HttpServerOptions {
-  readonly tls?: TlsOptions;
+  readonly tls?: TlsOptions | undefined;
   readonly timeouts: HttpTimeouts;
   /** The limit of the listener on header lines. */
   readonly maxHeaders: number;
