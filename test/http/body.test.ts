@@ -116,6 +116,7 @@ const sizes: readonly [behaviour: string, request: string, status: number][] = [
   ['a chunked body beyond the limit', chunkedHead + chunked(ok(limit + 1)), 413],
   ['a chunked body beyond the limit, byte by byte', chunkedHead + chunked(...ok(limit + 1)), 413],
   ['a body with the coding identity', post('/size', '[]', 'Content-Encoding: identity'), 200],
+  ['a body with the coding Identity', post('/size', '[]', 'Content-Encoding: Identity'), 200],
   ['a compressed body', post('/size', '[]', 'Content-Encoding: gzip'), 415],
   ['a body with two codings', post('/size', '[]', 'Content-Encoding: identity, gzip'), 415],
   ['no body at all', head('POST /size', 'Content-Type: application/json'), 400],

@@ -85,6 +85,30 @@ test('a connection with a slow response or with many consecutive requests does n
   assert.equal((await wire.next()).status, 200);
 });
 
+const unlimited = [
+  ['the head', 'its first request', { headersTimeoutMs: 0 }, 0],
+  ['idle connections', 'its next request', { keepAliveTimeoutMs: 0 }, 1],
+] as const;
+
+for (const [what, request, given, earlier] of unlimited) {
+  test(`without a timeout of ${what}, a connection may send ${request} late`, async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    // By the clock of the machine, these are longer than any pause of this process.
+    const long = { ...timeouts, headersTimeoutMs: 10_000, keepAliveTimeoutMs: 10_000, ...given };
+    const { port } = await start(t, { timeouts: long });
+    const wire = await Wire.open(t, port);
+    for (let i = 0; i < earlier; i += 1) assert.equal((await wire.write(head('GET /')).next()).status, 200);
+    // The service has accepted the connections before this one.
+    const other = await Wire.open(t, port);
+    assert.equal((await other.write(head('GET /')).next()).status, 200);
+    const later = performance.now() + 3_600_000;
+    t.mock.method(performance, 'now', () => later);
+    // Now the connections are checked.
+    t.mock.timers.tick(timeouts.checkingIntervalMs);
+    assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  });
+}
+
 test('the longest timeout of an idle connection fits into a timer of Node.js', async (t) => {
   const { port } = await start(t, { timeouts: { ...timeouts, keepAliveTimeoutMs: 2_147_483_647 } });
   const warned = once(process, 'warning');

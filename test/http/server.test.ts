@@ -365,13 +365,17 @@ for (const secure of [false, true]) {
   });
 }
 
-test('a TLS handshake that does not end in time is closed', async (t) => {
-  const options = { tls: createCertificate('server'), timeouts: { headersTimeoutMs: 100 } };
-  const { port } = await startKit(t, {}, options);
-  // The start of a ClientHello.
-  const wire = (await Wire.open(t, port)).write('\x16\x03\x01\x02\x00');
-  assert.deepEqual(await wire.end(), []);
-});
+for (const [limit, timeouts] of Object.entries({
+  head: { headersTimeoutMs: 100 },
+  'whole request': { headersTimeoutMs: 300_000, requestTimeoutMs: 100 },
+})) {
+  test(`a TLS handshake that lasts longer than the limit of the ${limit} is closed`, async (t) => {
+    const { port } = await startKit(t, {}, { tls: createCertificate('server'), timeouts });
+    // The start of a ClientHello.
+    const wire = (await Wire.open(t, port)).write('\x16\x03\x01\x02\x00');
+    assert.deepEqual(await wire.end(), []);
+  });
+}
 
 test('a head that arrives in small pieces is rejected at the timeout', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
