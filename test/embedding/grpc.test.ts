@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { describe, it } from 'node:test';
-import { Client, credentials, Server, ServerCredentials, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  Client,
+  credentials,
+  type handleUnaryCall,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
 import type { UsersServiceOptions } from '../../src/grpc/app.ts';
+import { GetUserRequest, type UserMessage } from '../../src/grpc/users.ts';
 import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
@@ -24,6 +36,7 @@ describe('addUsersService rejects', () => {
     ['a misspelled option', { repository, auht: 'all' }, /^auht is not an option$/],
     ['an option of a service', { repository, grpcPort: 0 }, /^grpcPort is not an option$/],
     ['an observer that is not a function', { repository, observe: console }, /^observe must be a function/],
+    ['an observer that is null', { repository, observe: null }, /^observe must be a function/],
     [
       'a limit that is not a number',
       { repository, maxInFlight: Number.NaN },
@@ -90,4 +103,35 @@ describe('addUsersService on a gRPC server with another service', () => {
     );
     assert.equal(events[1]?.type === 'request' && events[1].id, id);
   });
+});
+
+describe('addUsersService limits the calls that run at a time', () => {
+  for (const [limit, given] of [
+    [10_000, {}],
+    [2, { maxInFlight: 2 }],
+  ] as const) {
+    it(`to ${limit} with the options ${JSON.stringify(given)}`, () => {
+      const repository = createMemoryStore();
+      repository.users.get = () => new Promise<never>(() => undefined);
+      let getUser: handleUnaryCall<GetUserRequest, UserMessage> | undefined;
+      // Over a socket, so many calls would take half a minute.
+      const server = {
+        addService(_: never, handlers: { getUser: typeof getUser }) {
+          getUser = handlers.getUser;
+        },
+      };
+      addUsersService(server, { repository, ...given });
+      const request = new GetUserRequest();
+      request.setId(1);
+      const codes: unknown[] = [];
+      for (let n = 0; n <= limit; n += 1) {
+        const call = { request, metadata: new Metadata(), getPath: () => '/Users/GetUser' };
+        const emitter: unknown = Object.assign(new EventEmitter(), call);
+        getUser?.(emitter as ServerUnaryCall<GetUserRequest, UserMessage>, (error) =>
+          codes.push(n, error?.code),
+        );
+      }
+      assert.deepEqual(codes, [limit, status.RESOURCE_EXHAUSTED]);
+    });
+  }
 });

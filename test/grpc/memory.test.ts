@@ -181,3 +181,17 @@ test('a list of 128 values of binary metadata is accepted', async (t) => {
   assert.equal(code, status.NOT_FOUND);
   assert.deepEqual(reasons(), []);
 });
+
+for (const [where, lengths] of Object.entries({ 'one list': [129], 'two lists': [65, 64] })) {
+  test(`a call with 129 values of binary metadata in ${where} is closed`, async (t) => {
+    const { grpc, isWell, reasons } = await startSmall(t);
+    const metadata = Object.fromEntries(
+      lengths.map((length, i) => [`x-${i}-bin`, Array(length).fill('AAE').join(',')]),
+    );
+    const call = openCall(await connectWire(t, grpc), path, metadata).on('error', () => undefined);
+    await t.waitFor(() => assert.ok(call.closed), patience);
+    assert.equal(call.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    await isWell();
+    await t.waitFor(() => assert.deepEqual(reasons(), ['the metadata has too many values']), patience);
+  });
+}
