@@ -5,7 +5,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { describeError } from '../../src/commands/command-line.ts';
+import { adopt, describeError } from '../../src/commands/command-line.ts';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { urlForms } from '../../src/storage/open.ts';
@@ -347,5 +347,26 @@ describe('files and folders of options are checked before the database is create
     const problem = `--public must be a folder that can be read, not "${site}" (EACCES)`;
     assert.equal(stderr, problem);
     assert.ok(stdout.includes(`\nfail  ${problem}; `), stdout);
+  });
+});
+
+describe('the clean-up of a value that is still being made', () => {
+  it('ends the value once it is made', async () => {
+    const making = Promise.withResolvers<string>();
+    const ended: string[] = [];
+    const stack = new AsyncDisposableStack();
+    const adopted = adopt(stack, making.promise, async (made) => void ended.push(made));
+    const cleaned = stack.disposeAsync();
+    making.resolve('a store');
+    assert.equal(await adopted, 'a store');
+    await cleaned;
+    assert.deepEqual(ended, ['a store']);
+  });
+
+  it('succeeds if the value cannot be made', async () => {
+    const stack = new AsyncDisposableStack();
+    const adopted = adopt(stack, Promise.reject(new Error('no store')), async () => assert.fail());
+    await assert.rejects(adopted, { message: 'no store' });
+    await stack.disposeAsync();
   });
 });

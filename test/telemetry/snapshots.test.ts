@@ -66,6 +66,7 @@ test('after a process has exited, its counters are kept and its requests in flig
   const sum = renderMetrics(sumSnapshots([metricsOf(fast), gone]));
   assert.match(sum, /requests_in_flight\{face="http"\} 1\n/);
   assert.match(sum, /requests_total\{face="http",method="GET",route="\/fast",status="200"\} 2\n/);
+  assert.match(sum, /duration_seconds_count\{face="http",route="\/fast"\} 2\n/);
 });
 
 test('the rendered metrics have the start of this process, and those of workers that of their primary', () => {
