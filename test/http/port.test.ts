@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
+import type { RequestListener } from '../../src/http/listener.ts';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
 import { openPort } from '../../src/start-error.ts';
 import { head, Wire } from '../kit/wire.ts';
@@ -17,7 +18,7 @@ const timeouts = {
   checkingIntervalMs: 50,
 };
 
-async function startPort(t: TestContext, tls?: TlsOptions) {
+async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestListener) {
   const observe = () => undefined;
   const limits = { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight: 10, writeTimeoutMs: 60_000 };
   const toErrorResponse = (error: unknown) => {
@@ -33,7 +34,7 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
     ...(tls && { tls }),
   });
   const { port } = await openPort('port', '127.0.0.1', 0, server.server);
-  server.serve(face.listener);
+  server.serve(listener ?? face.listener);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
     face.drain();
     await server.close({ idleMs, signal });
@@ -84,6 +85,35 @@ for (const secure of [false, true]) {
     assert.ok((await reading) > big.length, 'the response is not complete');
   });
 }
+
+test('close waits until a client has received a response that has ended, but was not sent yet', async (t) => {
+  const { port, close } = await startPort(t, undefined, (_request, response) => response.end(big));
+  const socket = connect(port, '127.0.0.1', () => socket.write(head('GET /')));
+  t.after(() => socket.destroy());
+  await once(
+    socket.on('error', () => undefined),
+    'readable',
+  );
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const closing = close(AbortSignal.timeout(30_000), 0);
+  t.mock.timers.tick(1);
+  // Idle connections are closed in the next turn.
+  await new Promise((resolve) => setImmediate(resolve));
+  await new Promise((resolve) => setImmediate(resolve));
+  let bytes = 0;
+  const isComplete = await new Promise((resolve) => {
+    socket
+      .on('close', () => resolve(false))
+      .on('data', (part: Buffer) => {
+        bytes += part.length;
+        if (bytes > big.length) resolve(true);
+      });
+    socket.resume();
+  });
+  assert.ok(isComplete, 'the response is not complete');
+  socket.destroy();
+  await closing;
+});
 
 test('close ends the connection of a slow client at its deadline', async (t) => {
   const { port, close } = await startPort(t);
