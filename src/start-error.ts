@@ -30,7 +30,10 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   }
 }
 
-/** Opens the port of a server, and returns its IP address and number. Makes system errors readable. */
+/**
+ * Opens the port of a server, and returns its IP address and number. Makes system errors readable. If `exclusive`, a
+ * worker of a host's cluster opens the port itself, instead of asking its primary.
+ */
 export async function openPort(
   option: 'port' | 'grpcPort',
   host: string,

@@ -15,7 +15,7 @@ export async function reportProblems(
   parsed: ParsedConfig,
   files: Files,
   observe: Observe,
-  examinations: readonly ((parsed: ParsedConfig, files: Files) => Promise<Finding[]>)[] = atStart,
+  examinations: readonly ((parsed: ParsedConfig, files: Files) => Promise<Finding[]>)[],
 ): Promise<void> {
   for (const examine of examinations) {
     try {

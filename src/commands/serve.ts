@@ -106,11 +106,11 @@ export const serve: Command = {
       const reporting = new AbortController();
       const examinations = [...atStart, () => unreachableStandbys(config, reporting.signal)];
       // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
-      if (worker === undefined) void reportProblems(parsed, files, log.observe, examinations);
+      const reported = worker === undefined && reportProblems(parsed, files, log.observe, examinations);
       await stopped;
       // A standby that does not respond must not delay the stop.
       reporting.abort();
-      await runner.stop();
+      await Promise.all([reported, runner.stop()]);
       isStopped = true;
       return 0;
     } catch (error) {

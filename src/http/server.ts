@@ -25,10 +25,11 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** The settings of TLS with a pair. Throws unless it is whole: Node.js would listen, and then fail every handshake. */
+/** Adds our settings. Throws without a certificate or a key: Node.js would listen, and then fail every handshake. */
 export function tlsOf(pair: TlsOptions): TlsOptions {
-  if (!pair?.cert || !pair.key) throw new TypeError('tls must be { cert, key }, both in PEM');
-  return { ...tlsSettings, ...pair };
+  const tls = { ...tlsSettings, ...pair };
+  if (!tls.cert || !tls.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+  return tls;
 }
 
 /** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
