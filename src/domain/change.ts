@@ -49,6 +49,12 @@ export interface ChangePage {
   readonly more: boolean;
 }
 
+/** Makes a page of at most `limit` changes: all that match up to `upto`, unless the limit ends it earlier. */
+export function toChangePage(changes: readonly Change[], limit: number, upto: number, newest: number) {
+  const next = changes[limit - 1]?.position ?? upto;
+  return { changes, next, more: next < newest };
+}
+
 export function isWanted({ type, record }: Change, { types, userId }: ChangeQuery): boolean {
   return (
     (types === undefined || types.includes(type)) &&

@@ -1,5 +1,5 @@
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
-import { ChangesGone, importPosition, isWanted } from '../../domain/change.ts';
+import { ChangesGone, importPosition, isWanted, toChangePage } from '../../domain/change.ts';
 
 /** A feed that keeps at least the last `changesKept` changes; none if it is 0. */
 export function memoryFeed(changesKept: number) {
@@ -25,14 +25,8 @@ export function memoryFeed(changesKept: number) {
       // The kept positions have no gaps.
       const gone = last - changes.length;
       if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
-      const matching: Change[] = [];
-      for (let i = after - gone; i < changes.length && matching.length <= limit; i += 1) {
-        const change = changes[i];
-        if (change !== undefined && isWanted(change, query)) matching.push(change);
-      }
-      const page = matching.slice(0, limit);
-      const more = matching.length > limit;
-      return { changes: page, next: more ? (page.at(-1)?.position ?? after) : last, more };
+      const matching = changes.slice(after - gone).filter((change) => isWanted(change, query));
+      return toChangePage(matching.slice(0, limit), limit, last, last);
     },
 
     position: () => last,

@@ -9,6 +9,7 @@ import {
   changeTypes,
   defaultChangesKept,
   kindOf,
+  toChangePage,
 } from '../../domain/change.ts';
 import { DomainError, unlessAborted } from '../../domain/errors.ts';
 import type { CallOptions } from '../../domain/repository.ts';
@@ -106,10 +107,7 @@ export function postgresFeed(
       const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
       const first = firstOf(rows, feedTable);
       if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
-      const changes = rows.flatMap(toChange);
-      const last = changes.at(-1)?.position;
-      const next = last !== undefined && changes.length === limit ? last : first.upto;
-      return { changes, next, more: next < settled };
+      return toChangePage(rows.flatMap(toChange), limit, first.upto, settled);
     },
 
     /** Must be called after each write. The first call removes old changes, also in a process with few writes. */

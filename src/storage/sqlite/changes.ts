@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
-import { ChangesGone, changeTypes, importPosition } from '../../domain/change.ts';
+import { ChangesGone, changeTypes, importPosition, toChangePage } from '../../domain/change.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
+import { limitSql } from '../sql.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
@@ -108,7 +109,7 @@ export function sqliteFeed(db: DatabaseSync) {
       WHERE position > ?1 AND position <= ?1 + ${maxExamined}
         AND type IN (SELECT value FROM json_each(?2))
         AND (?3 IS NULL OR user_id = ?3)
-      ORDER BY position LIMIT ?4 + 1)
+      ORDER BY position ${limitSql('?4')})
     ORDER BY position`,
   );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
@@ -119,11 +120,8 @@ export function sqliteFeed(db: DatabaseSync) {
       const rows = page.all(after, JSON.stringify(types), userId ?? null, limit);
       const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
-      const found = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));
-      const given = found.slice(0, limit);
-      const isFull = found.length > limit;
-      const next = isFull ? (given.at(-1)?.position ?? after) : Math.min(newest, after + maxExamined);
-      return { changes: given, next, more: next < newest };
+      const changes = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));
+      return toChangePage(changes, limit, Math.min(newest, after + maxExamined), newest);
     },
     position(): number {
       return Number(last.get()?.[0]);
