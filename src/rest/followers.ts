@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Change, ChangePage, ChangeQuery } from '../domain/change.ts';
 import { isWanted, maxChangeLimit } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
+import { shared } from '../domain/promises.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
@@ -80,9 +81,8 @@ export class Followers {
   readonly #wakes = new Set<() => void>();
   /** Replaced when positions may be invalid. Each follower then reads from the store, which checks its position. */
   #recent = new Recent(0);
-  #isReading = false;
-  /** Whether there may be changes that the reader has not read. */
-  #isStale = false;
+  /** Reads new changes. Calls during a read cause one more read. */
+  readonly #read = shared(() => this.#readNew());
   #beats = 0;
   sent = 0;
   #stop: () => void = () => undefined;
@@ -195,24 +195,17 @@ export class Followers {
     for (const wake of this.#wakes) wake();
   }
 
-  /** Reads new changes. A call during a read causes one more read. */
-  async #read(): Promise<void> {
-    this.#isStale = true;
-    if (this.#isReading) return;
-    this.#isReading = true;
-    while (this.#isStale && this.open > 0) {
-      this.#isStale = false;
-      try {
-        await this.#readPage(this.#recent);
-      } catch (cause) {
-        if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
-        // After a failover, the new server may have other changes at these positions.
-        if (DomainError.from(cause).kind !== 'overloaded') this.#recent.from = this.#recent.to;
-        await sleep(retryMs, undefined, { ref: false });
-        this.#isStale = true;
-      }
+  async #readNew(): Promise<void> {
+    if (this.open === 0) return;
+    try {
+      await this.#readPage(this.#recent);
+    } catch (cause) {
+      if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
+      // After a failover, the new server may have other changes at these positions.
+      if (DomainError.from(cause).kind !== 'overloaded') this.#recent.from = this.#recent.to;
+      await sleep(retryMs, undefined, { ref: false });
+      void this.#read();
     }
-    this.#isReading = false;
   }
 
   /** Adds the next page to `recent`. If that is far behind, or `gone`, the reader begins again at the newest change. */
@@ -224,7 +217,7 @@ export class Followers {
         recent.hasCaughtUp = true;
         recent.add(page);
         if (page.changes.length > 0) this.#wake();
-        this.#isStale ||= page.more;
+        if (page.more) void this.#read();
         return await scheduler.pause();
       }
     } catch (caught) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { shared } from '../../src/domain/promises.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { shared } from '../../src/storage/postgres/promises.ts';
 import { testSchedules } from '../support/scheduler.ts';
 
 const idempotencyTtlMs = 1_000;

@@ -12,11 +12,11 @@ import {
   toChangePage,
 } from '../../domain/change.ts';
 import { DomainError, unlessAborted } from '../../domain/errors.ts';
+import { occasionally, shared } from '../../domain/promises.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
-import { occasionally, shared } from './promises.ts';
 import { type FeedState, fromFeed, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */

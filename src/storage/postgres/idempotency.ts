@@ -1,6 +1,6 @@
+import { occasionally } from '../../domain/promises.ts';
 import { prepared } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
-import { occasionally } from './promises.ts';
 
 /** Number of keyed creations of this process after which expired keys are removed. */
 const creationsPerSweep = 100;

@@ -2,9 +2,9 @@ import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError, unlessAborted } from '../../domain/errors.ts';
+import { shared } from '../../domain/promises.ts';
 import { firstOf, prepared } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
-import { shared } from './promises.ts';
 
 /** The outcome of a read that was meant for a standby. */
 export interface StandbyRead {
