@@ -27,10 +27,13 @@ interface Follower {
   recent: Recent;
 }
 
+/** A recent change has its text as a server-sent event without a mount path, which most followers share. */
+type RecentChange = Change & { readonly text: string };
+
 /** The newest changes, without a gap. */
 class Recent {
-  /** The changes after `from` up to `to`, or more, each with its text as a server-sent event. */
-  readonly #events: { readonly change: Change; readonly text: string }[] = [];
+  /** The changes after `from` up to `to`, or more. */
+  readonly #changes: RecentChange[] = [];
   #characters = 0;
   /** Whether the reader has reached the newest changes. Its first page is longer: its first follower may be behind. */
   hasCaughtUp = false;
@@ -42,31 +45,27 @@ class Recent {
     this.to = position;
   }
 
-  /** Adds the page after `to`, and drops the oldest changes if the texts become too long. */
+  /** Adds the page after `to`, and drops the oldest changes if they become too long. */
   add({ changes, next }: ChangePage): void {
     for (const change of changes) {
       const text = toText(change, '');
-      this.#events.push({ change, text });
+      this.#changes.push({ ...change, text });
       this.#characters += text.length;
     }
     this.to = next;
     let dropped = 0;
-    for (const { change, text } of this.#events) {
+    for (const { position, text } of this.#changes) {
       if (this.#characters <= maxCharacters) break;
       this.#characters -= text.length;
-      this.from = Math.max(this.from, change.position);
+      this.from = Math.max(this.from, position);
       dropped += 1;
     }
-    this.#events.splice(0, dropped);
+    this.#changes.splice(0, dropped);
   }
 
-  /** Returns the next wanted events of a follower, as many as fit into a chunk, and moves its position. */
-  take(follower: Follower, query: ChangeQuery, { basePath, chunkBytes }: HttpRequest): readonly string[] {
-    const start = this.#events.findLastIndex(({ change }) => change.position <= follower.after) + 1;
-    const wanted = this.#events.slice(start).filter(({ change }) => isWanted(change, query));
-    const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
-    follower.after = Math.max(follower.after, last?.change.position ?? this.to);
-    return texts;
+  pageAfter(position: number): Pick<ChangePage, 'changes' | 'next'> {
+    const start = this.#changes.findLastIndex((change) => change.position <= position) + 1;
+    return { changes: this.#changes.slice(start), next: this.to };
   }
 }
 
@@ -126,10 +125,10 @@ export class Followers {
       while (!isOver()) {
         const { after } = follower;
         const isRecent = follower.recent === this.#recent && after >= follower.recent.from;
+        // Before the read, so that no later wake is missed.
+        woken = Promise.withResolvers();
         // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
-        const text = isRecent
-          ? this.#joined(follower.recent.take(follower, query, request))
-          : await this.#storedText(follower, query, request);
+        const text = await this.#nextText(follower, isRecent, query, request);
         if (text !== '') {
           yield text;
         } else if (beats !== this.#beats) {
@@ -137,11 +136,9 @@ export class Followers {
           // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${follower.after}\n\n`;
         } else {
-          woken = Promise.withResolvers();
-          // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
           // After a failover, the store may end before `from` until the reader notices it.
-          else if (!isOver() && follower.after === after && after < this.#recent.from)
+          else if (follower.after === after && after < this.#recent.from)
             await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
           // All followers wake at once, and one that is behind may read many unwanted changes.
           await scheduler.pause();
@@ -159,18 +156,17 @@ export class Followers {
     }
   }
 
-  /** The next events of a follower that is further behind, read from the store. */
-  async #storedText(follower: Follower, query: ChangeQuery, request: HttpRequest): Promise<string> {
+  /** The next wanted events, as many as fit into a chunk. Reads those that are not recent from the store. */
+  async #nextText(follower: Follower, isRecent: boolean, query: ChangeQuery, request: HttpRequest) {
     const { after, limit } = follower;
     follower.recent = this.#recent;
-    const { changes, next } = await this.feed.read({ ...query, after, limit }, request);
-    const { texts, last } = fitting(changes, (one) => toText(one, request.basePath), request.chunkBytes);
+    const { changes, next } = isRecent
+      ? follower.recent.pageAfter(after)
+      : await this.feed.read({ ...query, after, limit }, request);
+    const wanted = changes.filter((change) => isWanted(change, query));
+    const { texts, last } = fitting(wanted, (one) => toText(one, request.basePath), request.chunkBytes);
     follower.after = Math.max(after, last?.position ?? next);
-    follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
-    return this.#joined(texts);
-  }
-
-  #joined(texts: readonly string[]): string {
+    if (!isRecent) follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
     this.sent += texts.length;
     return texts.join('');
   }
@@ -230,13 +226,7 @@ export class Followers {
   }
 }
 
-function toText(change: Change, basePath: string): string {
+function toText(change: Change | RecentChange, basePath: string): string {
+  if ('text' in change && basePath === '') return change.text;
   return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
-}
-
-/** Adds the prefix of a mount to the `source` of an event. */
-function withBase(text: string, basePath: string): string {
-  if (basePath === '') return text;
-  // The first match is the attribute, because only numbers precede it.
-  return text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
 }
