@@ -27,7 +27,7 @@ interface Follower {
   recent: Recent;
 }
 
-/** A recent change has its text as a server-sent event without a mount path, which most followers share. */
+/** A recent change has its text as a server-sent event without a mount path, which all followers share. */
 type RecentChange = Change & { readonly text: string };
 
 /** The newest changes, without a gap. */
@@ -110,10 +110,10 @@ export class Followers {
     if (this.#max > 0 && this.open >= this.#max)
       throw new DomainError('overloaded', 'too many clients follow the changes');
     request.becomeLongLived();
-    const { signal, shared } = request;
+    const { signal } = request;
     let woken = Promise.withResolvers<void>();
     const wake = (): void => woken.resolve();
-    const isOver = (): boolean => signal.aborted || shared.draining || epoch !== this.epoch;
+    const isOver = (): boolean => signal.aborted || request.shared.draining || epoch !== this.epoch;
     let beats = this.#beats;
     try {
       this.#wakes.add(wake);
@@ -227,6 +227,8 @@ export class Followers {
 }
 
 function toText(change: Change | RecentChange, basePath: string): string {
-  if ('text' in change && basePath === '') return change.text;
-  return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
+  if (!('text' in change)) return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
+  if (basePath === '') return change.text;
+  // The first match is the attribute, because only numbers precede it.
+  return change.text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
 }

@@ -86,7 +86,8 @@ export const optionNames: readonly string[] = [
 
 /**
  * Returns the given numbers of a store, and the defaults of the others: `numbers` has the default, the minimum and the
- * maximum of each. Throws for an option of no store, or one of a wrong type. Ignores the numbers of other stores.
+ * maximum of each. Throws for an option of no store, one of a wrong type, or a number outside its range. Ignores the
+ * numbers of other stores.
  */
 export function readStoreNumbers<Name extends string>(
   given: object,

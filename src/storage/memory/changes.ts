@@ -25,8 +25,12 @@ export function memoryFeed(changesKept: number) {
       // The kept positions have no gaps.
       const gone = last - changes.length;
       if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
-      const matching = changes.slice(after - gone).filter((change) => isWanted(change, query));
-      return toChangePage(matching.slice(0, limit), limit, last, last);
+      const matching: Change[] = [];
+      for (let i = after - gone; i < changes.length && matching.length < limit; i += 1) {
+        const change = changes[i];
+        if (change !== undefined && isWanted(change, query)) matching.push(change);
+      }
+      return toChangePage(matching, limit, last, last);
     },
 
     position: () => last,

@@ -218,8 +218,9 @@ export class HostSearch {
   }
 
   /**
-   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that one
-   * that hangs delays none, and is found as soon as it responds. Fails with all reasons when all probes of a time fail.
+   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that
+   * one that hangs delays none, and is found as soon as it responds. Fails with all reasons when every host fails in
+   * the same round.
    */
   #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;

@@ -15,7 +15,7 @@ export interface StandbyRead {
    * shortly before, another standby or the primary did.
    */
   readonly outcome: 'answered' | 'late' | 'failed' | 'skipped';
-  /** How long the read waited until the standby had replayed the necessary log, in milliseconds. */
+  /** How long the read waited until the standby had the necessary log, or no longer served it, in milliseconds. */
   readonly waitMs: number;
   /** How much of the log the standby still had to replay at the start of the read, in bytes. */
   readonly lagBytes: number;
