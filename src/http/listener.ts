@@ -49,7 +49,7 @@ const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
 // A name and password in an absolute target, which is rejected but must not be in the log.
-const userInfo = /^(\w+:\/\/).*@/;
+const userInfo = /^(\w+:\/\/)[^?]*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
@@ -71,7 +71,7 @@ export class HttpListener {
     return this.#shared.inFlight;
   }
 
-  /** From now on, every reply asks its client to close the connection. */
+  /** From now on, each connection closes after its newest reply. */
   drain(): void {
     this.#shared.draining = true;
   }
@@ -143,8 +143,9 @@ export class HttpListener {
   #report(request: HttpRequest, now: number): void {
     const { id, method, raw, response, startedAt, sentAt, template, keyName } = request;
     const { longLived, stalled, failedStatus } = request;
+    const hasFailed = stalled || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
-    const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
+    const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
     this.#shared.observe({
       type: 'request',
       face: 'http',

@@ -249,6 +249,32 @@ test('a name and a password in an absolute target are not in the log', async (t)
   }
 });
 
+test('an @ in the query of an absolute target neither hides its path nor brings the query into the log', async (t) => {
+  const kit = await startKit(t, { 'GET /users': () => ({ status: 204 }) });
+  const ended = kit.nextRequest();
+  const wire = (await Wire.open(t, kit.port)).write(head('GET http://host/users?name=ann@example.org'));
+  assert.equal((await wire.next()).status, 204);
+  assert.equal((await ended).path, 'http://host/users');
+});
+
+test('an endless reply that fails is reported with the status of its error', async (t) => {
+  const kit = await startKit(t, {
+    'GET /stream': (request) => {
+      request.becomeLongLived();
+      async function* failing() {
+        yield 'first';
+        await new Promise((resolve) => setImmediate(resolve));
+        throw new Error('fails');
+      }
+      return { status: 200, body: { chunks: failing() } };
+    },
+  });
+  const ended = kit.nextRequest();
+  (await Wire.open(t, kit.port)).write(head('GET /stream'));
+  const { status, longLived } = await ended;
+  assert.deepEqual([status, longLived], [500, true]);
+});
+
 test('an error that a handler throws synchronously or asynchronously becomes the response of the error table', async (t) => {
   const kit = await startKit(t, {
     'GET /now': () => {
