@@ -214,6 +214,7 @@ describe('a mistake is named with its option and what it must be', () => {
     [['--host', '--port', '1'], {}, [needsValue('--host')]],
     [['--port', '1', '--port=1'], {}, ['--port must be given once']],
     [['--prot', '1'], {}, ['--prot is not an option; --help lists all options']],
+    [['--database:postgres://u:s3cret@h/db'], {}, ['--database is not an option; --help lists all options']],
     [['--api-key s3cret'], {}, ['--api-key is not an option; --help lists all options']],
     [['--api-key of two\nlines'], {}, ['--api-key is not an option; --help lists all options']],
     [['--Public=x'], {}, ['--Public is not an option; --help lists all options']],

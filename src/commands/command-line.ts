@@ -160,8 +160,8 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
       }
       if (name in flags) throw new UsageError(`${rawName} must be given once`);
     } else if (!switches.includes(name)) {
-      // Up to a space, because a key or a URL may follow in the same argument.
-      throw new UsageError(`${rawName.replace(/\s.*/s, '')} is not an option; --help lists all options`);
+      // Only its name, because a key or a URL may follow in the same argument.
+      throw new UsageError(`${rawName.replace(/[\s:/].*/s, '')} is not an option; --help lists all options`);
     } else if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
     flags[name] = value ?? '';
   }

@@ -78,7 +78,7 @@ export class Followers {
   readonly #max: number;
   readonly #observe: Observe;
   readonly #wakes = new Set<() => void>();
-  /** Replaced when positions may be invalid. Each follower then reads from the store, which checks its position. */
+  /** Replaced when the reader starts again. Each follower then reads from the store, which checks its position. */
   #recent = new Recent(0);
   /** Reads new changes. Calls during a read cause one more read. */
   readonly #read = shared(() => this.#readNew());
@@ -229,6 +229,6 @@ export class Followers {
 function toText(change: Change | RecentChange, basePath: string): string {
   if (!('text' in change)) return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
   if (basePath === '') return change.text;
-  // The first match is the attribute, because only numbers precede it.
+  // The first match is the attribute, because no record precedes it.
   return change.text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
 }

@@ -64,7 +64,7 @@ const skipMs = 1_000;
  * Reads from standbys, but never stale data: each read shows every write that was acknowledged before it began.
  * Concurrent reads ask the primary once for the end of its log. Each then waits until a standby has replayed the log up
  * to there. If that fails or takes longer than 100 ms, the primary serves the read, and the standby is not used for a
- * second. Once sent, a read goes to the primary only if the standby stops responding to pings. @internal
+ * second. Once sent, a read goes to the primary only after an error or a failed ping. @internal
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,

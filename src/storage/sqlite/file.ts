@@ -98,7 +98,7 @@ export function makeFile(path: string): boolean {
   }
 }
 
-/** Creates a folder and its parents, for this user only. Node's `recursive` never ends below /proc. */
+/** Creates a folder and its parents, for this user only. `recursive` of Node.js hangs below /proc. */
 export async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   await makeFolder(dirname(folder));
