@@ -86,7 +86,7 @@ export const packageVersion: string = JSON.parse(readFileSync(packageFile, 'utf8
 /** Writes a text to the output of the command. With `flush`, a regular file is also synced to disk. */
 export async function write(stream: Writable, text: string, flush = false): Promise<void> {
   const fd: unknown = Reflect.get(stream, 'fd');
-  // The stream of Node.js for a file ignores that only a part of the text was written, such as on a full disk.
+  // The stream of Node.js for a file ignores a partial write, such as on a full disk.
   if (typeof fd === 'number' && fstatSync(fd).isFile()) return writeFileSync(fd, text, { flush });
   await promisify<void>((done) => stream.write(text, done))();
 }
@@ -132,7 +132,7 @@ export function failedAt(path: string): (error: Error) => Promise<never> {
   return (error) => Promise.reject(Object.assign(error, { path }));
 }
 
-/** Whether a call of the system failed for a path. */
+/** Whether a system call failed for a path. */
 function isFileError(error: unknown): error is { readonly path: string; readonly errno: number } {
   return Error.isError(error) && 'path' in error && 'errno' in error && 'syscall' in error;
 }
@@ -141,7 +141,7 @@ function isFileError(error: unknown): error is { readonly path: string; readonly
 export function readArguments(given: readonly string[], command: Omit<Command, 'help' | 'run'>): Arguments {
   const { flags: names, switches = [], positionals: most = 0 } = command;
   const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
-  // Not strict: its errors name the argument only within a sentence.
+  // In strict mode, errors name the argument only within a sentence.
   const { tokens } = parseArgs({ args: given.map(withToggleValue), options, strict: false, tokens: true });
   const flags: Record<string, string> = {};
   const positionals: string[] = [];

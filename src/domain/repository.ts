@@ -35,7 +35,7 @@ export interface Repository {
   close(): Promise<void>;
 }
 
-/** The records of one kind, or those of them that belong to one user. A record of another user is not found. */
+/** The records of one kind, or only those of one user. A record of another user is not found. */
 export interface Collection<Fields, Draft, Query extends AnyQuery, Missing extends undefined = never> {
   /** May return without a promise, because most requests read one record. */
   get(id: number, options?: CallOptions): Answer<Stored<Fields> | undefined>;

@@ -5,17 +5,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
-// Twice the size of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
+// Twice 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
 // About a hundred of the shortest messages, which grpc-js parses together.
 const sliceBytes = 512;
-// About a dozen. Each compressed message needs a decompressor, which takes as long as a call.
+// About a dozen messages: each needs a decompressor, which takes as long as a call.
 const compressedSliceBytes = 64;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
-// As many as Node.js allows headers. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
+// Node.js allows as many headers. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
 const maxBinaryValues = 128;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
@@ -74,7 +74,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
-    /** Resolves when all streams are closed, or soon. HTTP/2 notices a few turns later that a connection was closed. */
+    /** Waits a few turns for all streams to close: HTTP/2 notices later that a connection was closed. */
     async end(): Promise<void> {
       for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await nextTurn();
       unsubscribe('http2.server.stream.created', add);

@@ -80,7 +80,7 @@ export class HttpListener {
     const connection = connectionOf(message.socket);
     if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
     if (connection.closing && response.socket === null) {
-      // A host may pass an earlier request on late. It still gets its turn.
+      // A host may delay an earlier request. It still gets its turn.
       response.once('socket', () => this.listener(message, response, next));
       return;
     }
@@ -172,7 +172,7 @@ export class HttpListener {
       const { path } = request.target;
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
-        // After a preflight that fails, a page cannot read the 404 of its request.
+        // If its preflight fails, a page cannot read the 404 of its request.
         const isPreflight = corsHeaders && request.header('access-control-request-method') !== undefined;
         const isForAll = path === '*' || (isPreflight && !router.knows(path));
         const allow = isForAll ? [...router.methods].sort().join(', ') : router.allow(path);
@@ -216,7 +216,7 @@ export class HttpListener {
     const { observe, toErrorResponse } = this.#shared;
     try {
       const error = toErrorResponse(caught, request);
-      // Part of another reply was sent already. The client would read further bytes as its rest.
+      // The client would read an error as the rest of the reply that has begun.
       if (request.response.headersSent) {
         request.failedStatus = error.status;
         if (!request.response.writableEnded) request.response.destroy();

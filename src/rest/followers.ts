@@ -19,7 +19,7 @@ const retryMs = 1_000;
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
 
-/** Reads the changes after `after` next, from the store at most `limit`. */
+/** Continues after `after`, and reads at most `limit` changes at a time from the store. */
 interface Follower {
   after: number;
   limit: number;
@@ -70,7 +70,7 @@ class Recent {
 }
 
 /**
- * The clients that follow the changes as a stream. One reader reads new changes once for all. Each follower sends them
+ * The clients that follow the changes as a stream. One reader reads new changes for all. Each follower sends them
  * as fast as its client reads. A slow client needs no buffer: after the write timeout it is disconnected and resumes.
  */
 export class Followers {
@@ -140,7 +140,7 @@ export class Followers {
           // After a failover, the store may end before `from` until the reader notices it.
           else if (follower.after === after && after < this.#recent.from)
             await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
-          // All followers wake at once, and one that is behind may read many unwanted changes.
+          // All followers wake at once, and one that is behind may read many unwanted changes: let other work run.
           await scheduler.pause();
         }
       }
@@ -204,7 +204,7 @@ export class Followers {
     }
   }
 
-  /** Adds the next page to `recent`. If that is far behind, or `gone`, the reader begins again at the newest change. */
+  /** Adds the next page to `recent`. If it is far behind, or `gone`, the reader begins again at the newest change. */
   async #readPage(recent: Recent): Promise<void> {
     try {
       const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;

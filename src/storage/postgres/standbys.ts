@@ -29,7 +29,7 @@ interface Standby {
 
 /** A position in the write-ahead log of a primary. */
 interface LogPosition {
-  /** The cluster, the timeline, the table of users and the database: the URL of a standby may lead to others. */
+  /** The cluster, timeline, `users` table and database: those of a standby may not be the primary's. */
   readonly history: string;
   readonly bytes: number;
 }
@@ -73,10 +73,10 @@ export function standbyReads(
 ): Pick<PostgresPool, 'read'> {
   /** The standbys that reads do not use. Each has the time of its next ping, which is Infinity during that ping. */
   const skipped = new Map<Standby, number>();
-  /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
+  /** The replayed position by connection, because a restarted standby may be further behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
-  // One query at a time, so one lost connection delays all reads. After the limit, the pool ends only this connection.
-  // The connections of the feed do not wait for writes that wait for a lock.
+  // Limited, because one lost connection would delay all reads. Then the pool ends only this connection. Those of the
+  // feed do not queue behind writes that wait for a lock.
   const askPrimary = shared(async () => {
     const signal = AbortSignal.timeout(askTimeoutMs);
     return firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], signal, 'feed'));
@@ -102,7 +102,7 @@ export function standbyReads(
     const asked = askPrimary().catch(() => undefined);
     const needed = await unlessAborted(asked, signal);
     if (needed === undefined) {
-      // Perhaps the role may not ask, and the next reads must not ask in vain.
+      // The role may lack the right to ask, so the next reads do not ask.
       skip(standby);
       report(standby, 'failed');
       return undefined;

@@ -47,8 +47,8 @@ export function realPath(path: string): string {
 }
 
 /**
- * Throws if a database is missing or empty, but not its log. SQLite would remove the log, and with it every commit
- * that is not yet in the database. Also throws if the database is mounted without its log.
+ * Throws if a log has content, but its database is missing or empty. SQLite would remove the log, and with it every
+ * commit that is not yet in the database. Also throws if the database is mounted without its log.
  */
 export function checkLog(path: string): void {
   if (isMountedAlone(path)) {
@@ -62,7 +62,7 @@ export function checkLog(path: string): void {
   );
 }
 
-/** Whether only a file is mounted, as by `docker run -v ./users.db:/data/users.db`. A container would lose its log. */
+/** Whether only the file is mounted, as by `docker run -v ./users.db:/data/users.db`. The log is then lost. */
 export function isMountedAlone(path: string, mounts = readMounts()): boolean {
   const places = mounts.split('\n').map((line) => line.split(' ')[4]);
   const escaped = path.replaceAll(/[ \t\n\\]/g, (character) => {
@@ -85,7 +85,7 @@ export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Creates a file that no other user can read, unless it exists. Returns whether it did. */
+/** Creates a file that no other user can read, unless it exists. Returns whether it created it. */
 export function makeFile(path: string): boolean {
   checkLog(path);
   try {
@@ -149,7 +149,7 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
   const sizeAt = (place: string, identity: string | undefined): bigint => {
     const stats = statOf(place);
     if (stats !== undefined && identityOf(stats) === identity) return stats.size;
-    // When SQLite closes, it leaves the log beside the new file, and the next start would apply it to that file.
+    // On close, SQLite leaves the log of the old file, which the next start would apply to the new file.
     const isReplaced = place === path && stats !== undefined;
     const other = `. If you replaced it, stop the service, remove ${path}-wal and -shm of the old file, and start it`;
     throw lost(`${place} has been removed or replaced`, `: put it back${isReplaced ? other : ''}`);
@@ -164,7 +164,7 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
  *
  * - A log with the same header is never shorter, because SQLite writes another header when it restarts the log.
  * - An empty log is valid: another program may checkpoint and empty it, and a write without a change leaves it empty.
- * - If another program has emptied the log in use, SQLite writes the next commit at the old end, and no header.
+ * - If another program truncates the log without SQLite, the next commit goes to the old end, without a header.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
