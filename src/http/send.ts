@@ -125,6 +125,8 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   }
   // Pipelined requests that have already arrived get their responses first.
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
+  // A host may have set it too, such as while it drains.
+  if (/\bclose\b/i.test(String(response.getHeader('connection')))) headers['connection'] = 'close';
   const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
   if (linger) headers['connection'] = 'close';
   if (headers['connection'] === 'close') connection.closing = true;

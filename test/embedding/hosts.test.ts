@@ -392,6 +392,22 @@ it('does not start a request while the host serves an earlier one of its connect
   assert.match(metrics, /^users_service_requests_in_flight\{face="http"\} 1$/m, 'only this request');
 });
 
+it('reads the rest of a body before it closes a connection for which the host has set Connection: close', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const closed = Promise.withResolvers<number>();
+  const server = createServer((request, response) => {
+    const { socket } = request;
+    socket.once('close', () => closed.resolve(socket.bytesRead));
+    response.setHeader('Connection', 'close');
+    users(request, response);
+  });
+  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  wire.write(head('POST /nosuch', 'Content-Length: 50000'), Buffer.alloc(5_000));
+  assert.equal((await wire.next()).status, 404);
+  wire.write(Buffer.alloc(45_000));
+  assert.ok((await closed.promise) > 50_000);
+});
+
 it('does not count a request whose response the host has destroyed while it waited', async (t) => {
   const { listener, release } = listenerWithHeldReads();
   const server = createServer((request, response) => {
