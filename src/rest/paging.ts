@@ -55,7 +55,8 @@ export function monitorLinks({ changes }: Repository) {
     if (changes === undefined) return [];
     if (shared === undefined) {
       shared = changes.position().catch((caught: unknown) => {
-        if (['unavailable', 'overloaded'].includes(DomainError.from(caught).kind)) return undefined;
+        const { kind } = DomainError.from(caught);
+        if (['unavailable', 'overloaded', 'deadline-exceeded'].includes(kind)) return undefined;
         throw caught;
       });
       setImmediate(() => {
@@ -70,7 +71,7 @@ export function monitorLinks({ changes }: Repository) {
 
 /** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
-  // Quotes are ignored: at worst a client receives a number that it did not request.
+  // Quotes are ignored: at worst, a comma in quotes adds the number of all rows, or hides it.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
   // If a preference is repeated, the first one applies.
   const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));

@@ -69,7 +69,8 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     }
     let line = `${toText(event, time, count, maxFieldLength)}\n`;
     let bytes = Buffer.byteLength(line);
-    // JSON does not escape the control characters from U+0080. Most lines are ASCII, with one byte a character.
+    // JSON does not escape the control characters from U+007F. That one alone is harmless. Most lines are ASCII, with
+    // one byte a character.
     if (bytes > line.length) {
       line = escapeControls(line);
       bytes = Buffer.byteLength(line);
@@ -195,7 +196,7 @@ function jsonText(event: Line, time: string, count: number, maxLength: number): 
   return JSON.stringify({ time, event: type, ...fields, ...cause, ...(count > 1 && { count }) });
 }
 
-// Paths of gRPC may contain any character. Some terminals obey control characters, also those above 0x7f.
+// Paths of gRPC may contain control characters above 0x7f, and causes any. Some terminals obey them.
 const controls = /(?!\n)\p{Cc}/gu;
 
 function escapeControls(text: string): string {
@@ -240,5 +241,6 @@ function causeText(cause: unknown, maxLength: number): string {
 }
 
 function clip(text: string, maxLength: number): string {
-  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
+  // Half of a surrogate pair would make a line that some parsers of JSON reject.
+  return text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
 }

@@ -205,6 +205,15 @@ describe('a log line', () => {
     });
   }
 
+  it('a log line does not end a cause within a character', (t) => {
+    const log = start(t);
+    for (const start of ['', 'a']) {
+      log.observe({ type: 'failure', where: 'store', cause: start + '😀'.repeat(3_000) });
+      log.flush();
+    }
+    for (const line of log.lines()) assert.ok(JSON.parse(line).cause.isWellFormed(), line.slice(-50));
+  });
+
   it('a log line contains the first 2,048 characters of a path', (t) => {
     const log = start(t);
     log.observe({ ...request, path: '/'.padEnd(3_000, 'x') });
