@@ -24,7 +24,7 @@ lost connection, a 5xx status, 408 or 429 it connects again, and continues where
   --after N     print only the changes after this position [all that are kept]
   --type LIST   only these types, such as user.created,user.deleted
   --user ID     only the user with this id and its posts
-  --state FILE  store the position of the last printed line here, and continue there at the next start;
+  --state FILE  store here the position up to which all is printed, and continue there at the next start;
                 overrides --after
   API_KEY       in the environment: the key to send, if the service needs one
 

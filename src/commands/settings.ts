@@ -137,7 +137,7 @@ export function optionsHelp(): string {
     .join('');
 }
 
-/** The text of `--print-config`: each value in effect and its source, without secrets. */
+/** The text of `--print-config`: each value as given or by default, and its source, without secrets. */
 export function printConfig({ settings }: ParsedConfig): string {
   return optionRows
     .map(([flag, { kind }]) => {

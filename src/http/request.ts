@@ -112,7 +112,7 @@ export class HttpRequest {
     return this.raw.socket.destroyed;
   }
 
-  /** A header by its lower-case name. Repeated headers are joined with a comma. */
+  /** A header by its lower-case name. Most repeated headers are joined with a comma; of others, the first counts. */
   header(name: string): string | undefined {
     const value = this.raw.headers[name];
     return typeof value === 'object' ? value.join(', ') : value;
@@ -130,7 +130,7 @@ export class HttpRequest {
     return value;
   }
 
-  /** The body as JSON. Fails with 400, 413, 415 or 503. The smaller of `maxBytes` and `maxBodyBytes` is its limit. */
+  /** The body as JSON, at most `maxBytes` and `maxBodyBytes` long. Fails with 400, 408, 413, 415, 499 or 503. */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);

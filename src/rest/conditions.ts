@@ -27,8 +27,8 @@ export function matchedVersions(ifMatch: string): readonly number[] | undefined 
   return tags === '*' ? undefined : tags.strong.filter((tag) => positivePattern.test(tag)).map(Number);
 }
 
-// The string of RFC 8941, 3.3.3, as in the IETF draft, or the bare token that most clients send. Neither can contain
-// the comma and space that join repeated headers.
+// The string of RFC 8941, 3.3.3, as in the IETF draft, or the bare token that most clients send. Two whole
+// keys, joined by a comma and a space as repeated headers are, match neither.
 const quotedPattern = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 const barePattern = /^[\x21\x23-\x2b\x2d-\x7e]+$/;
 const maxKeyLength = 255;
