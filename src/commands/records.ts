@@ -62,7 +62,8 @@ function lastIdField(kind: RecordKind): string {
   return `last${nameOf(kind).replace(/^./, (first) => first.toUpperCase())}Id`;
 }
 
-// The approximate length of a batch: its rows are estimated from the previous batch, so it can be more than ten times as long.
+// The approximate length of a batch. Its rows are estimated from the previous batch, so it may be ten times as long or
+// more.
 export const batchCharacters = 4_000_000;
 // The number of rows before the length of a record is known.
 const firstBatchRows = 100;

@@ -59,7 +59,7 @@ export type AnyQuery = ListQuery<string> & { readonly filter: object };
 /**
  * Every acknowledged write of a user or a post, in order. A write adds its change in its own transaction, unless it
  * changes nothing. Deleting a user adds a change for each of its posts, then its own. An import adds no changes, but
- * with a new record makes all earlier positions `gone`.
+ * unless it changes nothing, makes all earlier positions `gone`.
  */
 export interface ChangeFeed {
   /**

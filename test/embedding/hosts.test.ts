@@ -402,6 +402,8 @@ it('reads the rest of a body before it closes a connection for which the host ha
     users(request, response);
   });
   const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  // The service does not wait long for the rest.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   wire.write(head('POST /nosuch', 'Content-Length: 50000'), Buffer.alloc(5_000));
   assert.equal((await wire.next()).status, 404);
   wire.write(Buffer.alloc(45_000));

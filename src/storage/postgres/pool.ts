@@ -125,7 +125,7 @@ export class PostgresPool {
     });
   }
 
-  /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share one statement, so all must send the same. */
+  /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share one, so all must be the same. */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
