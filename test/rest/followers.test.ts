@@ -282,6 +282,8 @@ describe('GET /changes as a stream', () => {
     const { http } = await startService(t, { repository: { ...store, changes } });
     const follower = await Follower.open(t, http);
     await follower.block();
+    // The reader has caught up before the changes, so the follower reads none of them itself.
+    await until(() => limits.includes(1_000), 'the first page is read');
     const creations = Array.from({ length: 3_000 }, (_, i) => store.users.create({ name: `User ${i}` }));
     await Promise.all(creations);
     for (let id = 1; id <= 3_000; id += 1) await follower.event();
