@@ -106,8 +106,8 @@ export interface ChangeOptions {
   /** The client of the write; stored with its change. */
   readonly origin?: Origin;
   /**
-   * The versions that the call may change; absent: any. With another stored version it fails with `precondition-failed`,
-   * as the transaction of the change decides.
+   * The versions that the call may change; absent: any version. With another stored one it fails with
+   * `precondition-failed`, as the transaction of the change decides.
    */
   readonly expected?: readonly number[] | undefined;
 }

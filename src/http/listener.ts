@@ -90,7 +90,7 @@ export class HttpListener {
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
-    // Meanwhile, an error or the host may have used the response. A destroyed one will not emit `close` for the request.
+    // Meanwhile, an error or the host may have used the response. A destroyed one emits no `close` for the request.
     const start = (mayBeFirst: boolean): void => {
       if (isDropped) return;
       if (response.headersSent || response.destroyed) connection.startNext();
