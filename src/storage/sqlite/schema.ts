@@ -187,12 +187,12 @@ export function findVersion(db: DatabaseSync): number {
         AND name IN ('users', 'posts', 'idempotency_keys')) AS ours
     FROM pragma_user_version`);
   const { version, entries, ours } = { ...query.get() };
-  if (Number(version) > schemaVersion) throw new Error('a newer version of this service has written it');
   if (version === 0 && ours === 3) {
     throw new Error('its user_version is 0, as after .dump: set it to that of the original file');
   }
   if (Number(version) < 0 || (version === 0 ? entries !== 0 : ours !== 3)) {
     throw new Error('it is the database of another program');
   }
+  if (Number(version) > schemaVersion) throw new Error('a newer version of this service has written it');
   return Number(version);
 }

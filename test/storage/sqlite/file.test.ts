@@ -113,7 +113,7 @@ describe('the file of a SQLite store', () => {
       assert.deepEqual(readFileSync(path), bytes);
     });
 
-    for (const version of [0, 1, schemaVersion - 1, schemaVersion, -1]) {
+    for (const version of [0, 1, schemaVersion - 1, schemaVersion, schemaVersion + 1, -1]) {
       it(`a SQLite file of another program with user_version ${version} is rejected`, async () => {
         const path = join(temporaryFolder(), 'other.db');
         const db = new DatabaseSync(path);
