@@ -131,6 +131,14 @@ describe('openStore', () => {
     }
   });
 
+  it('rejects an option applicationName that is not a string', async () => {
+    const options: object = { applicationName: 5 };
+    const error = { name: 'TypeError', message: 'applicationName must be a string' };
+    for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+      await assert.rejects(openStore(url, options), error);
+    }
+  });
+
   for (const name of ['now', 'onCreated', 'onWarning', 'onFailure', 'onStandbyRead']) {
     it(`rejects an option ${name} that is not a function, before it creates a file`, async () => {
       const file = join(folder, `${name}.db`);
