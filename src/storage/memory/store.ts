@@ -11,7 +11,7 @@ import { memoryFeed } from './changes.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
 
-/** The simplest store, for tests and demos. No method awaits, so each is atomic. Returned rows are frozen. */
+/** The simplest store, for tests and demos. No method awaits, so each is atomic. Stored rows are frozen. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());
   const lastIds = byKind(() => 0);
@@ -140,24 +140,23 @@ function withoutVersion({ version: _, ...row }: Row) {
 
 /** Makes a creation happen once for a key, until the key expires. A creation without a result is not kept. */
 function createOnce(ttlMs: number, now = Date.now) {
-  // Results as JSON, so that later changes cannot modify them; the oldest first.
-  const results = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
-  return <T>({ idempotency }: CreateOptions = {}, create: () => T | undefined): Created<T> | undefined => {
+  // The oldest first.
+  const results = new Map<string, { fingerprint: string; value: Row; expiresAt: number }>();
+  return ({ idempotency }: CreateOptions = {}, create: () => Row | undefined): Created<Row> | undefined => {
     const usedAt = now();
     const kept = idempotency && results.get(idempotency.key);
     if (kept !== undefined && kept.expiresAt > usedAt) {
       if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
-      return { value: JSON.parse(kept.result), replayed: true };
+      return { value: kept.value, replayed: true };
     }
     const value = create();
     if (value === undefined) return undefined;
     if (idempotency !== undefined) {
-      const { key, fingerprint } = idempotency;
       for (const [old, { expiresAt }] of results) {
         if (expiresAt > usedAt) break;
         results.delete(old);
       }
-      results.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: usedAt + ttlMs });
+      results.set(idempotency.key, { ...idempotency, value, expiresAt: usedAt + ttlMs });
     }
     return { value, replayed: false };
   };
