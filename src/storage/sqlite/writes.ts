@@ -6,7 +6,7 @@ import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds, stillReferenced } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
-import { columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
+import { type Column, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
 import { isForeignKeyRejected, isIdRejected } from './errors.ts';
 import { prepareRows } from './reads.ts';
@@ -85,14 +85,14 @@ function changeOne(statement: StatementSync, values: readonly SQLInputValue[]): 
 /** The writes to one table. Each adds its change to the feed. */
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
-  const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${placeholders(given)})`);
+  const insertSql = (into: readonly Column[]) =>
+    `INSERT INTO ${name} (${columnNames(into)}) VALUES (${into.map(() => '?').join(', ')})`;
+  const insert = db.prepare(insertSql(given));
+  const importing = db.prepare(`${insertSql(columns)} ON CONFLICT (id) DO NOTHING`);
   const set = edited.map((column) => `${column.name} = ?`).join(', ');
   const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
   const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
   const find = prepareRows(db, findSql(table, '?'));
-  const importing = db.prepare(
-    `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${placeholders(columns)}) ON CONFLICT (id) DO NOTHING`,
-  );
   /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
@@ -174,10 +174,8 @@ function createOnce(db: DatabaseSync) {
     DELETE FROM idempotency_keys WHERE rowid IN (
       SELECT rowid FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ${expiredKeysPerWrite})`);
 
-  return <T>(
-    { key, fingerprint, now, expiresAt }: TimedKey,
-    create: () => T | undefined,
-  ): Created<T> | undefined => {
+  return (timed: TimedKey, create: () => Row | undefined): Created<Row> | undefined => {
+    const { key, fingerprint, now, expiresAt } = timed;
     const kept = find.get(key, now);
     if (kept !== undefined) {
       if (kept['fingerprint'] !== fingerprint) throw keyReused();
@@ -190,8 +188,4 @@ function createOnce(db: DatabaseSync) {
     keep.run(key, fingerprint, JSON.stringify(value), expiresAt);
     return { value, replayed: false };
   };
-}
-
-function placeholders(columns: readonly unknown[]): string {
-  return columns.map(() => '?').join(', ');
 }
