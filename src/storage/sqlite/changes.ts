@@ -33,9 +33,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
   const last = prepareRows(db, `SELECT ${lastPosition}`);
   const insertRestart = db.prepare(`
     INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
-  const raiseGone = db.prepare(
-    `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
-  );
+  const raiseGone = db.prepare(`UPDATE feed SET gone = max(gone, ${lastPosition} - ?)`);
   const trim = db.prepare(`
     DELETE FROM changes WHERE position <= (SELECT gone FROM feed) AND position < ${lastPosition}
       AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
