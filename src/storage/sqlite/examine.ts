@@ -69,11 +69,8 @@ function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[]
       : freeBytes < Math.max(fewFreeBytes, bytes)
         ? warn(text, 'make room for growth and a backup')
         : ok(text);
-  if (!networkFileSystems.includes(type)) return [space];
-  return [
-    space,
-    warn(`the file system of ${file} is on a network, with unreliable locks`, 'use a local disk'),
-  ];
+  const remote = `the file system of ${file} is on a network, with unreliable locks`;
+  return networkFileSystems.includes(type) ? [space, warn(remote, 'use a local disk')] : [space];
 }
 
 /** Whether there is a log that cannot be read without creating its index. */
@@ -104,13 +101,11 @@ function examineData(file: string): Finding[] {
     // Those of a file with few rows let SQLite read a whole table that has grown since.
     const statistics = db.prepare("SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'").all();
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
+    const schema = `the schema has version ${version}`;
     return [
       version === schemaVersion
-        ? ok(`the schema has version ${version}`)
-        : warn(
-            `the schema has version ${version}`,
-            `back up: the next start migrates it to ${schemaVersion}`,
-          ),
+        ? ok(schema)
+        : warn(schema, `back up: the next start migrates it to ${schemaVersion}`),
       encoding === 'UTF-8'
         ? ok('the encoding is UTF-8')
         : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),
