@@ -23,11 +23,7 @@ const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
  * or absent, and an existing file is never overwritten. Fails if the file is damaged, or is not one of this service.
  */
-export async function backupSqlite(
-  path: string,
-  target: string,
-  onProgress: BackupProgress = () => {},
-): Promise<void> {
+export async function backupSqlite(path: string, target: string, onProgress: BackupProgress = () => {}) {
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
   try {
