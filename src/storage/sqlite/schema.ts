@@ -161,11 +161,8 @@ export function migrate(
     // If a migration fails, `connect` closes the connection, and SQLite rolls back.
     db.exec('BEGIN IMMEDIATE');
     const version = findVersion(db);
-    if (version > 0 && version < schemaVersion) {
-      onWarning?.(
-        `the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`,
-      );
-    }
+    const text = `the schema is migrated from version ${version} to ${schemaVersion}, which may take minutes`;
+    if (version > 0 && version < schemaVersion) onWarning?.(text);
     for (const migration of migrations.slice(version)) db.exec(migration);
     db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
   }
