@@ -171,10 +171,7 @@ export class WriteQueue {
     const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
     for (const [i, outcome] of outcomes.entries()) {
       if ('value' in outcome) group[i]?.resolve(outcome.value);
-      else {
-        const { kind, message, cause, isFinal } = outcome.failed;
-        group[i]?.reject(new DomainError(kind, message, { cause, isFinal }));
-      }
+      else group[i]?.reject(new DomainError(outcome.failed.kind, outcome.failed.message, outcome.failed));
     }
   }
 
