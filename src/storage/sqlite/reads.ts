@@ -39,8 +39,7 @@ export function sqliteReads(db: DatabaseSync) {
         count(filter: object): number {
           const parameters: SQLInputValue[] = [];
           const sql = selectSql(listOf(table, filter, 'count(*)'), [], binder(parameters));
-          const row = prepare(sql).get(...parameters);
-          return Number(row?.[0]);
+          return Number(prepare(sql).get(...parameters)?.[0]);
         },
       };
     }),
@@ -54,9 +53,8 @@ export function sqliteReads(db: DatabaseSync) {
     exportRows(kind: RecordKind, afterId: number, limit: number) {
       const { columns } = tables[kind];
       const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id ${limitSql('?')}`;
-      return prepare(sql)
-        .all(afterId, limit)
-        .map((row) => toRecord<Row>(columns, row));
+      const rows = prepare(sql).all(afterId, limit);
+      return rows.map((row) => toRecord<Row>(columns, row));
     },
   };
 }
