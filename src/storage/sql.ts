@@ -36,12 +36,8 @@ export function selectSql({ table, columns, filter }: List, conditions: readonly
     byIds === undefined
       ? table
       : `(SELECT * FROM ${table} WHERE ${byIds.field} ${bind(byIds.value)} ${limitSql(bind(byIds.value.length))}) AS ${table}`;
-  const needed = filter.filter(
-    (one) => one !== byIds && !conditions.some((condition) => implies(condition, one)),
-  );
-  const where = [...needed, ...conditions].map(
-    ({ field, operator, value }) => `${field} ${operator} ${bind(value)}`,
-  );
+  const needed = filter.filter((one) => one !== byIds && !conditions.some((other) => implies(other, one)));
+  const where = [...needed, ...conditions].map((one) => `${one.field} ${one.operator} ${bind(one.value)}`);
   return `SELECT ${columns} FROM ${source}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
 }
 

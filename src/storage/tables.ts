@@ -39,10 +39,8 @@ function describe<Kind extends RecordKind>(
   kind: Kind,
   fields: Readonly<Record<keyof Records[Kind] & string, Omit<Column, 'field'>>>,
 ) {
-  const columns: readonly Column[] = Object.entries<Omit<Column, 'field'>>(fields).map(([field, column]) => ({
-    field,
-    ...column,
-  }));
+  const entries = Object.entries<Omit<Column, 'field'>>(fields);
+  const columns = entries.map(([field, column]): Column => ({ field, ...column }));
   const record = nameOf(kind);
   const keys = columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
   const given = columns.filter(({ name }) => name !== 'id' && name !== 'version');
@@ -133,9 +131,7 @@ export type NamedRow = Readonly<Record<string, unknown>>;
 
 /** Converts a row with the names of its columns into a record. */
 export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
-  return toRecord(
-    columns,
-    // A change or response that was stored before a column was added does not contain it.
-    columns.map(({ name, absent }) => row[name] ?? absent),
-  );
+  // A change or response that was stored before a column was added does not contain it.
+  const values = columns.map(({ name, absent }) => row[name] ?? absent);
+  return toRecord(columns, values);
 }
