@@ -176,11 +176,10 @@ export function createStore(backend: StoreBackend): Store {
       delete: writing((id, options) => records.delete(keyOf(id), options)),
     };
   };
-  // The description of a table ensures that the type of its records matches its columns.
-  const users = recordsOf('users') as Store['users'];
 
   return {
-    users,
+    // The description of a table ensures that the type of its records matches its columns.
+    users: recordsOf('users') as Store['users'],
     posts: (userId) => recordsOf('posts', userId) as ReturnType<Store['posts']>,
     ...(changes && {
       changes: {
