@@ -150,7 +150,7 @@ export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, 
   };
 }
 
-/** Quotes text of a client for an error message: escaped, and not longer than a line. */
+/** Quotes text of a client for an error message: escaped, and cut after 60 characters. */
 export function quote(text: string): string {
   // Without the first half of a character that the cut would split.
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60).replace(/[\ud800-\udbff]$/, '')}…` : text);

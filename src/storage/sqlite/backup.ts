@@ -12,7 +12,7 @@ import { openShared, requireTables } from './schema.ts';
 /** Receives the number of copied pages and of all pages. */
 export type BackupProgress = (done: number, total: number) => void;
 
-// 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
+// About 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
 const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;

@@ -1,7 +1,7 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { idsExhausted } from '../../domain/record.ts';
 
-/** Primary result codes (sqlite.org/rescode.html) of a database that is temporarily unusable. */
+/** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used. */
 const unusable = {
   busy: 5, // another process kept the lock for longer than the busy timeout
   locked: 6,
@@ -14,14 +14,13 @@ const unusable = {
   protocol: 15, // other processes kept the locks of the log for too long
   notADatabase: 26,
 };
-const unusableCodes = Object.values(unusable);
 const checkConstraint = 275;
 
 /** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
   const isOfSystem = Error.isError(caught) && 'syscall' in caught;
-  const isUnavailable = isOfSystem || unusableCodes.includes(primaryCode(caught));
+  const isUnavailable = isOfSystem || Object.values(unusable).includes(primaryCode(caught));
   return isUnavailable ? unavailable(caught) : DomainError.from(caught);
 }
 

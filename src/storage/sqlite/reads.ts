@@ -16,8 +16,8 @@ export function sqliteReads(db: DatabaseSync) {
     const { sql, parameters } = pageStatement(listOf(table, filter), query);
     return { statement: prepare(sql), parameters };
   };
-  // The same first pages are read repeatedly, but a page after a position is usually read once.
-  const firstPages = createCache<ReturnType<typeof planPage>>();
+  // The same pages by number are read repeatedly, but a page after a position is usually read once.
+  const numberedPages = createCache<ReturnType<typeof planPage>>();
   return {
     operations: byKind((kind) => {
       const table = tables[kind];
@@ -33,7 +33,7 @@ export function sqliteReads(db: DatabaseSync) {
           const { statement, parameters } =
             'after' in start
               ? plan()
-              : firstPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
+              : numberedPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
           return statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
         },
         count(filter: object): number {
