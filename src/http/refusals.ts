@@ -91,7 +91,15 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     afterResponse(response, () => refuse(socket, refusal, observe));
   }
   // The error is in the body of a request. Its handler fails, or its reply is dropped.
-  else if (!response.headersSent) refuseRequest(response, refusal, connection.running);
+  else if (!response.headersSent) {
+    // A pipelined request that still waits has no id, and is not reported when it ends.
+    const request = connection.running?.response === response ? connection.running : undefined;
+    if (request === undefined) reportRefusal(refusal, observe);
+    const { status, headers, body } = refusalParts(refusal, request);
+    response.writeHead(status, headers);
+    response.write(body);
+    endLingering(response, request);
+  }
   // Too late for another status: the current response is the last one.
   else afterResponse(response, () => endSocket(socket));
 }
@@ -108,15 +116,6 @@ export function refuseConnect(socket: Duplex, observe: Observe): void {
 function afterResponse(last: ServerResponse | undefined, act: () => void): void {
   if (last === undefined || last.writableFinished) act();
   else last.once('finish', act);
-}
-
-function refuseRequest(response: ServerResponse, refusal: ErrorResponse, running?: RunningRequest): void {
-  // A pipelined request that still waits has no id.
-  const request = running?.response === response ? running : undefined;
-  const { status, headers, body } = refusalParts(refusal, request);
-  response.writeHead(status, headers);
-  response.write(body);
-  endLingering(response, request);
 }
 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */

@@ -32,12 +32,13 @@ const pipelined: readonly [what: string, bytes: string, status: number][] = [
   ['CONNECT', head('CONNECT x:1'), 501],
 ];
 
-test('the rejection of a pipelined request is sent after the response to the request before it', {
+test('the rejection of a pipelined request is sent after the response to the request before it, and reported once', {
   concurrency: true,
 }, async (t) => {
   const refused = async (t: TestContext, bytes: string, status: number): Promise<void> => {
     const slow = held();
-    const { port } = await startKit(t, { 'GET /slow': slow.handle, 'GET /hello': hello, 'POST /echo': echo });
+    const routes = { 'GET /slow': slow.handle, 'GET /hello': hello, 'POST /echo': echo };
+    const { port, events } = await startKit(t, routes);
     const wire = (await Wire.open(t, port)).write(head('GET /slow'), bytes, head('GET /hello'));
     await slow.called;
     slow.release();
@@ -46,6 +47,8 @@ test('the rejection of a pipelined request is sent after the response to the req
     assert.equal(refusal.status, status);
     checkForm(refusal, false);
     assert.deepEqual(await wire.end(), []);
+    const reported = events.map((event) => ('status' in event ? event.status : event.type));
+    assert.deepEqual(reported.sort(), [200, status]);
   };
   await Promise.all(pipelined.map(([what, bytes, status]) => t.test(what, (t) => refused(t, bytes, status))));
 });
