@@ -12,6 +12,7 @@ export const maxJsonMembers = 10_000;
 const utf8 = new TextDecoder();
 
 export const bodyCancelled = new HttpError(503, 'too many bodies are being received');
+const tooDeep = new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
@@ -127,7 +128,12 @@ export function jsonReadByHost(message: IncomingMessage): Json | undefined {
   const body: unknown = 'body' in message ? message.body : undefined;
   if (body === undefined) throw new Error('the body was already read by another parser before this listener');
   if (body instanceof Uint8Array) return parseJson(body);
-  return parseText(typeof body === 'string' ? body : JSON.stringify(body));
+  try {
+    return parseText(typeof body === 'string' ? body : JSON.stringify(body));
+  } catch (caught) {
+    // In Node.js 24, `JSON.stringify` overflows the stack at a few thousand levels.
+    throw caught instanceof RangeError ? tooDeep : caught;
+  }
 }
 
 export interface Json {
@@ -167,12 +173,9 @@ function checkShape(text: string): void {
     else if (unit === 0x2c || unit === 0x7b || unit === 0x5b) {
       members += 1;
       if (unit !== 0x2c) depth += 1;
-      if (depth > maxJsonDepth) {
-        throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
-      }
-      if (members > maxJsonMembers) {
+      if (depth > maxJsonDepth) throw tooDeep;
+      if (members > maxJsonMembers)
         throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
-      }
     }
   }
 }

@@ -191,12 +191,15 @@ it('uses a body that a parser of the host has already read', async (t) => {
   const headers = { 'content-type': 'application/json' };
   const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
   assert.deepEqual([created.status, await created.json()], [201, { id: 1, name: 'Ada' }]);
-  const deep = `{"name":${'['.repeat(100)}${']'.repeat(100)}}`;
-  const refused = await fetch(`${url}/users`, { method: 'POST', headers, body: deep });
-  assert.deepEqual(
-    [refused.status, await refused.json()],
-    [400, { error: 'the body must be at most 64 levels deep' }],
-  );
+  // In Node.js 24, `JSON.stringify` fails at a few thousand levels.
+  for (const levels of [100, 20_000]) {
+    const deep = `{"name":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+    const refused = await fetch(`${url}/users`, { method: 'POST', headers, body: deep });
+    assert.deepEqual(
+      [refused.status, await refused.json()],
+      [400, { error: 'the body must be at most 64 levels deep' }],
+    );
+  }
 });
 
 it('uses a compressed body that a parser of the host has already read', async (t) => {
