@@ -57,9 +57,8 @@ export class Connections {
     // The type of `http.Server` lacks this option.
     Object.assign(server, { pauseOnConnect: takesTurns });
     server.on('connection', (socket: Socket) => {
-      if (options.max > 0 && this.#accepted.size >= options.max && !this.#makeRoom()) {
-        return this.#reject(socket);
-      }
+      const isFull = options.max > 0 && this.#accepted.size >= options.max;
+      if (isFull && !this.#makeRoom()) return this.#reject(socket);
       track(this.#accepted, socket);
       if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
@@ -95,12 +94,8 @@ export class Connections {
     let since = now - minIdleMs;
     for (let checks = 0; checks < maxChecks; checks += 1) {
       const { done, value: socket } = this.#search.next();
-      if (done) {
-        this.#search = this.#ready.values();
-        continue;
-      }
-      const idle = idleSince(socket);
-      if (idle <= since) [longest, since] = [socket, idle];
+      if (done) this.#search = this.#ready.values();
+      else if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
     }
     if (longest === undefined) return false;
     if (now - this.#warnedAt >= warnEveryMs) {
