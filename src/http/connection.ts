@@ -83,19 +83,18 @@ export class Connection {
       this.waiting.length = 0;
       // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
-      if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
+      if (parser instanceof Object) Reflect.set(parser, 'onIncoming', () => 2);
       socket.destroy();
       return;
     }
     // Further bytes of the client stay in the kernel. Node resumes the socket after each response, so pause it again.
-    const pause = () => void socket.pause();
     const endPause = (): void => {
       this.#endPause = undefined;
       memory.hold(this, 0);
-      socket.off('resume', pause).off('close', endPause).resume();
+      socket.off('resume', socket.pause).off('close', endPause).resume();
     };
     this.#endPause = endPause;
-    socket.on('resume', pause).on('close', endPause).pause();
+    socket.on('resume', socket.pause).on('close', endPause).pause();
   }
 
   startNext(): void {
