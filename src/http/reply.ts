@@ -27,14 +27,10 @@ export interface ByteStream {
   readonly close?: () => Promise<void>;
 }
 
-const jsonType = 'application/json; charset=utf-8';
-
 export function jsonText(status: number, body: string | ByteStream, headers?: Headers): Reply {
-  return {
-    status,
-    headers: { 'content-type': jsonType, 'cache-control': 'private, no-cache', ...headers },
-    body,
-  };
+  const contentType = 'application/json; charset=utf-8';
+  const all = { 'content-type': contentType, 'cache-control': 'private, no-cache', ...headers };
+  return { status, headers: all, body };
 }
 
 export function json(status: number, value: unknown, headers?: Headers): Reply {
