@@ -46,33 +46,28 @@ function walk(root: string, path: string, above: readonly string[]): KnownFile[]
   return readdirSync(path, { withFileTypes: true }).flatMap((entry): KnownFile[] => {
     if (entry.name.startsWith('.')) return [];
     const inner = join(path, entry.name);
-    const target = entry.isSymbolicLink() ? realPath(inner) : join(above.at(-1) ?? root, entry.name);
+    const target = entry.isSymbolicLink()
+      ? ifReadable(() => realpathSync.native(inner))
+      : join(above.at(-1) ?? root, entry.name);
     if (target === undefined || !isWithin(root, target)) return [];
     const stat = statSync(target, { throwIfNoEntry: false });
-    if (stat?.isFile()) {
+    if (stat?.isFile())
       return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
-    }
-    return stat?.isDirectory() && !above.includes(target) ? walkInner(root, inner, [...above, target]) : [];
+    if (!stat?.isDirectory() || above.includes(target)) return [];
+    return ifReadable(() => walk(root, inner, [...above, target])) ?? [];
   });
 }
 
-/** Like `walk`, but without files if this user cannot read the folder, such as the `lost+found` of a disk. */
-function walkInner(...parameters: Parameters<typeof walk>): KnownFile[] {
-  try {
-    return walk(...parameters);
-  } catch (caught) {
-    const code = Error.isError(caught) && 'code' in caught ? caught.code : undefined;
-    if (code === 'EACCES' || code === 'EPERM') return [];
-    throw caught;
-  }
-}
+// The errors of a link that leads nowhere, and of a folder that this user cannot read, such as `lost+found`.
+const unreadableCodes = ['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'];
 
-/** The path without links, in the case of the file system; `undefined` if a link leads nowhere. */
-function realPath(path: string): string | undefined {
+function ifReadable<T>(read: () => T): T | undefined {
   try {
-    return realpathSync.native(path);
-  } catch {
-    return undefined;
+    return read();
+  } catch (caught) {
+    const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
+    if (unreadableCodes.includes(code)) return undefined;
+    throw caught;
   }
 }
 
