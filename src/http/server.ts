@@ -88,18 +88,13 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
       requireHostHeader: false,
+      // Only for TLS. With the default protocols, Node.js would reject clients that offer only HTTP/1.0.
+      ALPNProtocols: ['http/1.1', 'http/1.0'],
+      handshakeTimeout: headMs,
     };
     if (tls !== undefined) checkPair(tls);
-    const server =
-      tls === undefined
-        ? http.createServer(settings)
-        : loadHttps().createServer({
-            ...settings,
-            ...tls,
-            // With its default, Node.js would reject clients that offer only HTTP/1.0.
-            ALPNProtocols: ['http/1.1', 'http/1.0'],
-            handshakeTimeout: headMs,
-          });
+    const secure = tls && { ...settings, ...tls };
+    const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
     this.server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
