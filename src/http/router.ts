@@ -70,9 +70,8 @@ export class Router<T> {
     }
     const { method, template } = pattern;
     const other = node.leaves.get(method)?.pattern;
-    if (other !== undefined) {
+    if (other !== undefined)
       throw new Error(`pattern "${method} ${template}" conflicts with "${method} ${other.template}"`);
-    }
     node.leaves.set(method, { value, pattern });
     this.methods.add(method);
     if (method === 'GET') this.methods.add('HEAD');

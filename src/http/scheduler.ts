@@ -102,9 +102,8 @@ export class Scheduler {
     const mayYield = this.#yields < maxYields;
     const onlyAccepts = mayYield && this.#arrivalTurns > floodAfterTurns;
     if (!onlyAccepts) this.#read();
-    if (onlyAccepts || (mayYield && this.#connections.length > 0)) {
-      this.#yields += 1;
-    } else {
+    if (onlyAccepts || (mayYield && this.#connections.length > 0)) this.#yields += 1;
+    else {
       this.#yields = Math.max(0, this.#yields - yieldsPerTurn);
       await this.#runTasks();
     }
