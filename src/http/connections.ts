@@ -77,7 +77,7 @@ export class Connections {
     return this.#accepted.size;
   }
 
-  /** All connections, including those in their TLS handshake, which Node does not count. */
+  /** All connections, including those in their TLS handshake, which `closeAllConnections` does not close. */
   get sockets(): readonly Socket[] {
     return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
   }

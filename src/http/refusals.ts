@@ -6,15 +6,15 @@ import { connectionOf, type RunningRequest } from './connection.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
-// Closing a connection with unread bytes resets it, and its client loses the response. So the server reads this many
-// more bytes, and closes only after this time, because some clients read only after they have sent everything.
+// Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
+// they have sent everything. So the server first reads the rest of a request, within this length and this time.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
 
-/** `{"error": message}`, or the same message as RFC 9457 for a client that accepts `application/problem+json`. */
+/** `{"error": message}`, or the same message as RFC 9457 for a client that prefers `application/problem+json`. */
 export function errorReply(error: ErrorResponse, request?: Pick<RunningRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);

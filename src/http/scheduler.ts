@@ -26,7 +26,7 @@ type Task = () => unknown;
  * for a long turn for each connection before it.
  */
 export class Scheduler {
-  /** The oldest first. Taken from both ends in turn: in a flood, one end alone would delay all, or some for long. */
+  /** The oldest first. In a flood, taking only these would delay all; taking only the newest, some for long. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
@@ -44,7 +44,7 @@ export class Scheduler {
   /** Turns that ran no task, less `yieldsPerTurn` for each later turn that did. */
   #yields = 0;
 
-  /** Calls `take` in a later turn; while many connections arrive, after all of them have been accepted. */
+  /** Calls `take` in a later turn. While many connections arrive, up to `maxYields` turns only accept them. */
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#add(this.#connections, take);

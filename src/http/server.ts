@@ -51,8 +51,8 @@ export interface HttpTimeouts {
   /** For the next request on an idle connection. */
   readonly keepAliveTimeoutMs: number;
   /**
-   * Interval between checks for late requests: the other timeouts may be late by this. Default: the shorter timeout of a
-   * request, but at least 100 and at most 5,000.
+   * Interval between checks for late requests: the other timeouts may be late by this. Default: the shorter timeout of
+   * a request, but at least 100 and at most 5,000.
    */
   readonly checkingIntervalMs?: number;
 }
