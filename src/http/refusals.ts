@@ -79,17 +79,15 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   const response = connection.newest;
   if (refusal === undefined) {
     // For example, the client does not accept the certificate, or does not use TLS.
-    if (error.code?.startsWith('ERR_SSL_')) {
+    if (error.code?.startsWith('ERR_SSL_'))
       reportRefusal({ status: 400, message: `TLS failed: ${error.reason}` }, observe);
-    }
     socket.destroy();
   }
   // Probably opened in advance and not used. The client would take a 408 for the response to its first request.
   else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
   // The error is in the head of a new request.
-  else if (response === undefined || response.req.complete) {
+  else if (response === undefined || response.req.complete)
     afterResponse(response, () => refuse(socket, refusal, observe));
-  }
   // The error is in the body of a request. Its handler fails, or its reply is dropped.
   else if (!response.headersSent) {
     // A pipelined request that still waits has no id, and is not reported when it ends.
