@@ -128,8 +128,7 @@ export class HttpServer {
   serve(listener: RequestListener): void {
     this.server.on('request', listener);
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
-    this.server.on('checkContinue', listener);
-    this.server.on('checkExpectation', listener);
+    this.server.on('checkContinue', listener).on('checkExpectation', listener);
   }
 
   /** Sets the certificate for new connections. Open connections keep the previous one. */
@@ -146,7 +145,6 @@ export class HttpServer {
     const closed = once(this.server, 'close');
     // `http.Server.close` would close idle connections at once, although a request may be on its way.
     NetServer.prototype.close.call(this.server);
-    let timer: NodeJS.Timeout;
     const sweep = (): void => {
       // First let the event loop read the sockets: a connection with a new request is no longer idle.
       setImmediate(() => {
@@ -161,7 +159,7 @@ export class HttpServer {
       });
       timer = setTimeout(sweep, sweepEveryMs);
     };
-    timer = setTimeout(sweep, idleMs);
+    let timer = setTimeout(sweep, idleMs);
     using _ = addAbortListener(signal, () => {
       for (const socket of this.#connections.sockets) socket.destroy();
     });
