@@ -16,7 +16,7 @@ const writeShare = 0.8;
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection, without aborted ones. The pool counts them. */
   readonly calls = { read: 0, write: 0 };
-  readonly #size: number;
+  readonly size: number;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
   /** The number of open connections, idle or in use. */
@@ -33,7 +33,7 @@ export class ConnectionQueue {
   readonly #waiting = new Map<(slot: Slot) => void, CallKind>();
 
   constructor(size: number, waitTimeoutMs: number, hosts: HostSearch) {
-    this.#size = size;
+    this.size = size;
     this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#hosts = hosts;
@@ -116,14 +116,14 @@ export class ConnectionQueue {
   }
 
   /** Whether a call may use one more of `size` connections: only of the open ones, while the server refuses more. */
-  #mayUse(kind: CallKind, size = this.#retryAt > 0 ? this.#opened : this.#size): boolean {
+  #mayUse(kind: CallKind, size = this.#retryAt > 0 ? this.#opened : this.size): boolean {
     return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
   }
 
   #takeFree(kind: CallKind): Slot | undefined {
     const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
     const opens =
-      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.#size) && this.#mayOpen();
+      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.size) && this.#mayOpen();
     if (opens) this.#unopened -= 1;
     const slot = opens ? 'unopened' : idle;
     if (slot !== undefined && kind === 'write') this.#writes += 1;

@@ -214,6 +214,18 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
   await pool.close();
 });
 
+it('the feed uses both of its connections in the smallest pool', async () => {
+  const { driver, statements } = heldDriver(async () => {});
+  const pool = new PostgresPool(driver, { ...settings, poolSize: 1, maxWaiting: 0 }, () => {});
+  const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
+  const running = [read(), read()];
+  await assert.rejects(read(), { kind: 'overloaded' });
+  await until(() => statements.length === 2, 'both reads run');
+  for (const statement of statements) statement.resolve({ rows: [] });
+  assert.deepEqual(await Promise.all(running), [[], []]);
+  await pool.close();
+});
+
 it('a call searches for a server once, and fails if its connection is then refused too', async () => {
   const attempts = ['refused', 'probed', 'refused', 'probed', 'opened'];
   const driver = fakeDriver(
