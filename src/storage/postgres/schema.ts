@@ -161,6 +161,7 @@ async function readVersion(client: ClientBase): Promise<number> {
     throw new Error(foreignMeta, { cause });
   });
   const version = Number(rows[0]?.value ?? 0);
+  if (!Number.isInteger(version) || version < 0) throw new Error(foreignMeta);
   if (version <= schemaVersion) return version;
   throw new Error(
     `the database is at schema version ${version}, made by a newer release; this one knows ${schemaVersion}`,

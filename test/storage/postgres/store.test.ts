@@ -185,14 +185,18 @@ describe('opening a PostgreSQL store', () => {
     await assert.rejects(openPostgresStore(url), /at schema version 999, made by a newer release/);
   });
 
-  for (const [name, columns, message] of [
-    ['posts', 'id integer', /relation "posts" already exists$/],
-    ['meta', 'k text', /: a table meta of another program is there: use a separate database or schema$/],
+  const foreignMeta = /: a table meta of another program is there: use a separate database or schema$/;
+  for (const [name, definition, message] of [
+    ['posts', '(id integer)', /relation "posts" already exists$/],
+    ['meta', '(k text)', foreignMeta],
+    ['meta', "AS SELECT 'schema_version' AS name, 'v3' AS value", foreignMeta],
+    ['meta', "AS SELECT 'schema_version' AS name, '2.1' AS value", foreignMeta],
+    ['meta', "AS SELECT 'schema_version' AS name, '-1' AS value", foreignMeta],
   ] as const) {
-    it(`rejects a database in which another program has a table ${name}, without changing it`, async (t) => {
+    it(`rejects a database in which another program has a table ${name} ${definition}, without changing it`, async (t) => {
       const url = await postgres.createDatabase();
       const session = await openSession(t, url);
-      await session.query(`CREATE TABLE ${name} (${columns})`);
+      await session.query(`CREATE TABLE ${name} ${definition}`);
       await assert.rejects(openPostgresStore(url), { message });
       const tables = await session.query(`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`);
       assert.deepEqual(tables, [{ tablename: name }]);
