@@ -32,7 +32,7 @@ const maxBehind = 100;
 const stuckMs = 1_000;
 /** Time for a connection of the feed to respond. Each of them may be lost without notice. */
 const askTimeoutMs = 2_000;
-/** Maximum number of positions that a read with a filter examines. */
+/** Maximum number of changes that a read with a filter examines. */
 const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;

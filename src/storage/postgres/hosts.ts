@@ -43,7 +43,7 @@ const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 
-/** The hosts of a database URL, in the order in which they are tried. */
+/** The hosts of a database URL, in its order. */
 export function hostsOf(driver: typeof Client, url: string): Hosts {
   // If the driver finds a space, it also encodes what is encoded already.
   const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1$2&sslmode=verify-full');
@@ -67,7 +67,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
 export const probeIntervalMs = 200;
 
 export interface SearchSettings {
-  /** The hosts in order of preference. The found host is used until it fails. */
+  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
   readonly hosts: Hosts;
   /** How long a host may take to accept a connection. */
   readonly waitTimeoutMs: number;
@@ -91,7 +91,7 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search or recheck began, and when the last successful one ended, by `performance.now()`. */
+  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<unknown> | undefined;

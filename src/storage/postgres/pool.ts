@@ -82,7 +82,7 @@ export class PostgresPool {
     );
   }
 
-  /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
+  /** A statement that changes nothing. It ends with the signal, and may be sent again. */
   read<Row extends QueryResultRow>(
     sql: Sql,
     values: readonly unknown[],
@@ -92,7 +92,7 @@ export class PostgresPool {
     return this.reads((send) => send<Row>(sql, values), signal, purpose);
   }
 
-  /** Several such statements on one connection. All of them may be sent twice. */
+  /** Several such statements on one connection. All of them may be sent again. */
   reads<T>(
     work: (send: Send, connection: object) => Promise<T>,
     signal?: AbortSignal,

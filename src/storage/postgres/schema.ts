@@ -11,8 +11,8 @@ import { sqlState } from './errors.ts';
  * An unset role is the empty text, which sorts first, as the contract requires, and needs no NULL in cursors. `C`
  * compares the bytes of UTF-8, which is the order of code points on every machine.
  *
- * Each index has the order of a list, and includes its columns, so that the table need not be read. The id is cast to
- * bigint, and so differs from the primary key, which the planner may otherwise scan to find a few rows.
+ * Each index of records has the order of a list; those of users include its columns, so the table need not be read. The
+ * id is cast to bigint, and so differs from the primary key, which the planner may otherwise scan to find few rows.
  */
 const migrations: readonly string[] = [
   `

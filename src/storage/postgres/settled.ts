@@ -9,7 +9,7 @@ export interface FeedState extends QueryResultRow {
   readonly gone: number;
   /** Every position after the settled one, up to here, has a change. */
   readonly unbroken: number;
-  /** The running transactions that have taken a position; NULL if they were not requested. */
+  /** The running transactions that have taken a position; NULL if they were not listed. */
   readonly writers: readonly string[] | null;
   readonly standby: boolean;
 }
@@ -21,9 +21,9 @@ export const maxUnbroken = 5_000;
 // valid. Without a LIMIT, the planner expects thousands of rows until the table is analyzed.
 export const fromFeed = 'FROM change_feed ORDER BY gone DESC LIMIT 1';
 
-// Reads the state of the feed after the settled position $1. Lists the writers only if $2 is true, because that takes
-// longer than the rest. A transaction locks the sequence from which it takes a value until its end. The locks are read
-// after the snapshot is taken, so each transaction with a position up to `newest` has ended or is listed.
+// Reads the state of the feed after the settled position $1. Lists the writers, which takes longer than the rest, only
+// if $2 is true or too many positions follow. A transaction that takes a position locks the sequence until its end. The
+// locks are read after the snapshot, so each transaction with a position up to `newest` has ended or is listed.
 export const readState = prepared(`
   WITH ends AS (
     SELECT gone, GREATEST(gone, $1::bigint) AS start,

@@ -27,7 +27,7 @@ export interface PostgresStoreOptions {
    * its kind, reads or writes, were served meanwhile, else as `unavailable`. Default 2,000.
    */
   readonly waitTimeoutMs?: number;
-  /** Maximum number of reads that wait for a connection, and of writes; one more is `overloaded`. Default 1,000. */
+  /** How many reads, and how many writes, may run or wait beyond `poolSize`; one more is `overloaded`. Default 1,000. */
   readonly maxWaiting?: number;
   /** Maximum run time of a statement. The server ends longer ones, as `deadline-exceeded`. Default 10,000. */
   readonly statementTimeoutMs?: number;
