@@ -125,15 +125,14 @@ export function postgresFeed(
 
 function toChange({ position, time, type, record, request_id, key }: PageRow): Change[] {
   if (position === null) return [];
-  return [
-    {
-      position,
-      type,
-      time: new Date(time).toISOString(),
-      record: fromNames<Change['record']>(tables[kindOf(type)].columns, record),
-      origin: { ...(request_id !== null && { requestId: request_id }), ...(key !== null && { key }) },
-    },
-  ];
+  const change: Change = {
+    position,
+    type,
+    time: new Date(time).toISOString(),
+    record: fromNames(tables[kindOf(type)].columns, record),
+    origin: { ...(request_id !== null && { requestId: request_id }), ...(key !== null && { key }) },
+  };
+  return [change];
 }
 
 /**
@@ -141,11 +140,7 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  * server that takes no writes yet, and with `isSource`, as for an export, resolves to the statement to send before the
  * first write. Throws if sessions take positions in blocks; with `isSource`, that statement fails instead.
  */
-export async function prepareFeed(
-  client: ClientBase,
-  isKept: boolean,
-  isSource = false,
-): Promise<Sql | undefined> {
+export async function prepareFeed(client: ClientBase, isKept: boolean, isSource = false) {
   const { rows } = await client.query<{ complete: boolean; read_only: string; cache: number }>(
     `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
       (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
