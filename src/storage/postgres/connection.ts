@@ -56,10 +56,7 @@ interface Session extends QueryResultRow {
 }
 
 // Settings with which an acknowledged write could be lost.
-const unsafe = [
-  ['synchronous_commit', 'off'],
-  ['client_min_messages', 'error'],
-] as const;
+const unsafe = { synchronous_commit: 'off', client_min_messages: 'error' };
 
 // The code of a cancel request, which replaces the protocol version.
 const cancelCode = 80_877_102;
@@ -129,7 +126,7 @@ export class Connection {
           'idle_in_transaction_session_timeout for the role or the database',
       );
     }
-    for (const [name, value] of unsafe) {
+    for (const [name, value] of Object.entries(unsafe)) {
       if (session[name] !== value) continue;
       throw new Error(`${name} is ${value}, and behind a connection pooler only the role can set it`);
     }
