@@ -32,8 +32,7 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
     const text = `${hosts[i]?.name} cannot be used: ${messageOf(connectError(result.reason))}`;
-    const finding = problem(text, 'check the URL, the server and the network');
-    return [{ ...finding, isUnreachable: true as const }];
+    return [{ ...problem(text, 'check the URL, the server and the network'), isUnreachable: true as const }];
   });
   if (isStandby || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
@@ -151,10 +150,8 @@ async function examineIds(client: Client, cache: number): Promise<Finding[]> {
 function examineConnections(free: number, needed: number): Finding {
   const text = `it allows ${free} more connections`;
   if (free >= needed) return ok(text);
-  return warn(
-    `${text}, and this copy of the service opens up to ${needed}`,
-    'raise max_connections, or the CONNECTION LIMIT of the role or the database',
-  );
+  const remedy = 'raise max_connections, or the CONNECTION LIMIT of the role or the database';
+  return warn(`${text}, and this copy of the service opens up to ${needed}`, remedy);
 }
 
 /** Checks the clock of the server, which it read at an unknown time between the question and the answer. */
