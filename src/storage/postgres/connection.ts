@@ -104,8 +104,9 @@ export class Connection {
       await this.client.connect();
       await this.#setUp(limits, warn);
     } catch (cause) {
+      const error = this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
       await this.close();
-      throw this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
+      throw error;
     } finally {
       clearTimeout(timer);
     }

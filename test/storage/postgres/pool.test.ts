@@ -243,6 +243,21 @@ it('a call searches for a server once, and fails if its connection is then refus
 });
 
 const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+
+it('a connection that is refused keeps the reason, although closing it takes longer than its time limit', async () => {
+  const ended = Promise.withResolvers<void>();
+  const client = Object.assign(new EventEmitter(), {
+    connect: () => Promise.reject(refusal('53300')),
+    end: () => ended.promise,
+    connection: { stream: { destroy: () => ended.resolve() } },
+  });
+  const connection = new Connection(client as unknown as Client);
+  await assert.rejects(
+    connection.open(settings, () => {}, 1),
+    { code: '53300' },
+  );
+});
+
 const fromSystem = (code: string) => Object.assign(new Error(code), { code });
 
 /** A driver of a PostgreSQL that accepts one connection, on which every statement has the result of `statement`. */
