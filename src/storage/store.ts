@@ -95,11 +95,11 @@ export function readStoreNumbers<Name extends string>(
 ): Readonly<Record<Name, number>> {
   for (const name in given) {
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
-    const value: unknown = Reflect.get(given, name) ?? undefined;
-    const isOther = (type: string) => value !== undefined && typeof value !== type;
-    if (/^now$|^on[A-Z]/.test(name) && isOther('function')) throw new TypeError(`${name} must be a function`);
-    if (name === 'applicationName' && isOther('string')) throw new TypeError(`${name} must be a string`);
-    if (name === 'mustExist' && isOther('boolean')) throw new TypeError(`${name} must be true or false`);
+    const type = typeof Reflect.get(given, name);
+    if (type === 'undefined') continue;
+    if (/^now$|^on[A-Z]/.test(name) && type !== 'function') throw new TypeError(`${name} must be a function`);
+    if (name === 'applicationName' && type !== 'string') throw new TypeError(`${name} must be a string`);
+    if (name === 'mustExist' && type !== 'boolean') throw new TypeError(`${name} must be true or false`);
   }
   const entries = Object.entries<readonly [number, ...Range]>(numbers).map(([name, [preset, ...range]]) => {
     const { [name]: value = preset } = given as Readonly<Record<string, unknown>>;

@@ -124,10 +124,12 @@ describe('openStore', () => {
   });
 
   it('rejects an option mustExist that is not a boolean', async () => {
-    const options: object = { mustExist: 'false' };
     const error = { name: 'TypeError', message: 'mustExist must be true or false' };
-    for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
-      await assert.rejects(openStore(url, options), error);
+    for (const mustExist of ['false', null]) {
+      const options: object = { mustExist };
+      for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+        await assert.rejects(openStore(url, options), error);
+      }
     }
   });
 
@@ -142,10 +144,9 @@ describe('openStore', () => {
   for (const name of ['now', 'onCreated', 'onWarning', 'onFailure', 'onStandbyRead']) {
     it(`rejects an option ${name} that is not a function, before it creates a file`, async () => {
       const file = join(folder, `${name}.db`);
-      const options = { [name]: 5 };
       const error = { name: 'TypeError', message: `${name} must be a function` };
       for (const url of ['memory:', `sqlite:${file}`, 'postgres://a@b/c']) {
-        await assert.rejects(openStore(url, options), error);
+        for (const value of [5, null]) await assert.rejects(openStore(url, { [name]: value }), error);
       }
       assert.equal(existsSync(file), false);
     });
