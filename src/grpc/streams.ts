@@ -104,7 +104,8 @@ function isBinary(name: string): boolean {
 function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
   const { push } = Readable.prototype;
   return function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
-    if (chunk === null) return push.call(this, chunk);
+    // The end of a stream that was reset would let grpc-js run the handler of an incomplete request.
+    if (chunk === null) return !this.destroyed && push.call(this, chunk);
     if (chunk.length < shortChunkBytes) {
       this[shortChunks] = (this[shortChunks] ?? 0) + 1;
       if (this[shortChunks] === maxShortChunks + 1) refuse(this);

@@ -9,7 +9,16 @@ import type { RequestEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import {
+  callWire,
+  connectFrames,
+  connectWire,
+  dataFrame,
+  framed,
+  headersFrame,
+  resetFrame,
+  roundTrip,
+} from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const one = Uint8Array.of(8, 1);
@@ -123,6 +132,28 @@ for (const [what, path, headers, code] of unfinished) {
       [[path, code]],
     );
   });
+}
+
+for (const bytes of [0, 6, 7]) {
+  for (const end of ['reset', 'cut off']) {
+    test(`a gRPC call that is ${end} after ${bytes} of 7 bytes does not reach the store, and is reported as CANCELLED`, async (t) => {
+      const repository = createMemoryStore();
+      const get = t.mock.method(repository.users, 'get');
+      const { grpc, calls } = await start(t, repository);
+      const client = await connectFrames(t, grpc);
+      client.write(headersFrame(1, users));
+      client.write(dataFrame(1, framed(Uint8Array.of(8, 9)).subarray(0, bytes)));
+      await roundTrip(client);
+      if (end === 'reset') client.write(resetFrame(1));
+      else client.destroy();
+      await until(() => calls().length > 0, 'the call is reported');
+      assert.deepEqual(
+        calls().map((event) => event.status),
+        [status.CANCELLED],
+      );
+      assert.equal(get.mock.callCount(), 0);
+    });
+  }
 }
 
 test('a CONNECT, which has no path, is reported as a call to an unknown method', async (t) => {

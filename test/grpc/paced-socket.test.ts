@@ -4,7 +4,14 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { PacedSocket } from '../../src/grpc/paced-socket.ts';
-import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import {
+  callWire,
+  connectFrames,
+  connectWire,
+  framed,
+  headersFrame,
+  resetFrame,
+} from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const kilobytes = (n: number) => Buffer.alloc(n * 1024, 'x');
@@ -105,22 +112,6 @@ test('both directions end, and a reset of the client closes the connection', asy
   await once(paced, 'close');
 });
 
-/** A frame of HTTP/2 (RFC 9113, 4.1). */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-/** A header of HPACK without index and Huffman code (RFC 7541, 6.2.2). */
-function header(name: string, value: string): Buffer {
-  const [key, text] = [Buffer.from(name), Buffer.from(value)];
-  return Buffer.concat([Buffer.of(0, key.length), key, Buffer.of(text.length), text]);
-}
-
 test('calls that their client cancels at once start in several turns of the event loop', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0 });
   // Loads grpc-js.
@@ -138,22 +129,12 @@ test('calls that their client cancels at once start in several turns of the even
   };
   subscribe('http2.server.stream.created', count);
   t.after(() => unsubscribe('http2.server.stream.created', count));
-  const headers = Buffer.concat([
-    // `:method: POST` and `:scheme: http` of the static table.
-    Buffer.of(0x83, 0x86),
-    header(':path', '/Users/GetUser'),
-    header(':authority', 'localhost'),
-    header('content-type', 'application/grpc'),
-    header('te', 'trailers'),
-  ]);
+  const client = await connectFrames(t, grpc);
   const calls = Array.from({ length: 400 }, (_, i) => [
-    frame(1, 4, 2 * i + 1, headers),
-    frame(3, 0, 2 * i + 1, Buffer.of(0, 0, 0, 8)),
+    headersFrame(2 * i + 1, '/Users/GetUser'),
+    resetFrame(2 * i + 1),
   ]);
-  const client = connect(Number(grpc.split(':')[1]), '127.0.0.1').on('error', () => undefined);
-  t.after(() => client.destroy());
-  const preface = [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))];
-  client.resume().write(Buffer.concat([...preface, ...calls.flat()]));
+  client.write(Buffer.concat(calls.flat()));
   const all = () => perTurn.reduce((sum, n) => sum + n, 0);
   await t.waitFor(() => assert.equal(all(), 400), { timeout: 20_000 });
   assert.ok(Math.max(...perTurn) < 200, `calls by turn: ${perTurn.join(', ')}`);
