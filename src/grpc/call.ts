@@ -132,7 +132,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       if (!isReported) report(metadata, code);
       isReported = true;
     };
-    const startCall: typeof start = (listener) =>
+    const startCall: typeof start = (listener) => {
+      const unread = metadata;
       start.call(call, {
         ...listener,
         onReceiveMetadata(received) {
@@ -149,6 +150,9 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           listener.onCancel();
         },
       });
+      // grpc-js does not start a call that its client has reset already.
+      if (metadata === unread) end(status.CANCELLED);
+    };
     const endCall: typeof sendStatus = (ending) => {
       // Errors of grpc-js and of the health service quote texts of the client.
       if (ending.code !== status.OK) ending.details = ending.details?.slice(0, maxDetails).toWellFormed();

@@ -156,6 +156,22 @@ for (const bytes of [0, 6, 7]) {
   }
 }
 
+test('a gRPC call that is reset in its first packet is reported once, as CANCELLED', async (t) => {
+  const { grpc, calls } = await start(t);
+  const client = await connectFrames(t, grpc);
+  client.write(Buffer.concat([headersFrame(1, users), resetFrame(1)]));
+  await roundTrip(client);
+  // A second event for the first call would arrive before the event of this call.
+  assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
+  assert.deepEqual(
+    calls().map((event) => [event.path, event.status]),
+    [
+      [users, status.CANCELLED],
+      [users, status.OK],
+    ],
+  );
+});
+
 test('a CONNECT, which has no path, is reported as a call to an unknown method', async (t) => {
   const { grpc, calls } = await start(t);
   const session = await connectWire(t, grpc);
