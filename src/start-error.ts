@@ -24,8 +24,8 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   try {
     return await work();
   } catch (caught) {
-    // The messages of these errors already name the wrong option.
-    if (caught instanceof TypeError || caught instanceof RangeError) throw caught;
+    // These errors already name the wrong option, except those of Node.js, which have a code.
+    if ((caught instanceof TypeError || caught instanceof RangeError) && !('code' in caught)) throw caught;
     throw new StartError(option, Error.isError(caught) ? caught.message : String(caught), caught);
   }
 }

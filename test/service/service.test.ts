@@ -96,6 +96,7 @@ describe('listen', () => {
     ['an unknown host', { host: 'nobody.invalid' }, 'host', /^the host name nobody.invalid is not known$/],
     ['a host of another machine', { host: '192.0.2.1' }, 'host', /^192.0.2.1 is not an address of this/],
     ['a missing public folder', { publicDir: '/nowhere' }, 'publicDir', /ENOENT.*\/nowhere/],
+    ['a public folder that Node.js rejects', { publicDir: 'a\0b' }, 'publicDir', /null bytes/],
     ['an invalid certificate', { tls: { cert: 'x', key: 'y' } }, 'tls', /PEM/],
     ['a database that cannot be opened', { database: 'sqlite:/dev/null/x.db' }, 'database', /\/dev\/null/],
     ['a database that does not answer', { database: 'postgres://u:secret@127.0.0.1:1/x' }, 'database', /:1 /],
