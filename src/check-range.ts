@@ -15,7 +15,11 @@ export function rangeText([min, max]: Range): string {
 
 /** Throws a `RangeError` unless a setting is a whole number in its range. */
 export function checkRange(name: string, value: unknown, range: Range): asserts value is number {
-  if (!isInRange(value, range)) {
-    throw new RangeError(`${name} must be ${rangeText(range)}, not ${String(value)}`);
-  }
+  if (!isInRange(value, range))
+    throw new RangeError(`${name} must be ${rangeText(range)}, not ${shown(value)}`);
+}
+
+/** A wrong value in an error message. Quotes distinguish the text "80" from the number 80. */
+export function shown(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

@@ -1,4 +1,4 @@
-import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
+import { isInRange, maxTimerMs, type Range, rangeText, shown } from './check-range.ts';
 import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement, urlForms } from './storage/open.ts';
@@ -181,7 +181,7 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
     if (requirement === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may contain a secret.
-    const found = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${String(value)}`;
+    const found = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${shown(value)}`;
     throw new Kind(`${row.path} must be ${requirement}${found}`);
   }) as Given & CheckedOptions;
 }
