@@ -54,7 +54,8 @@ export class GrpcServer {
     this.#serving = serving;
     const load = () => this.#load().catch(this.#reportFailure);
     if (serving && this.#app === undefined) this.#loading = setTimeout(load, loadAfterMs);
-    this.#app?.then((app) => app.setServing(this.#serving)).catch(this.#reportFailure);
+    // Each caller of `#load` reports its failure.
+    this.#app?.then((app) => app.setServing(this.#serving)).catch(() => undefined);
   }
 
   /**
@@ -115,12 +116,11 @@ export class GrpcServer {
   }
 
   #load(): Promise<GrpcApp> {
-    this.#app ??= import('./app.ts')
-      .then(({ createGrpcApp }) => createGrpcApp(this.#options))
-      .then((app) => {
-        app.setServing(this.#serving);
-        return app;
-      });
+    this.#app ??= import('./app.ts').then(async ({ createGrpcApp }) => {
+      const app = await createGrpcApp(this.#options);
+      app.setServing(this.#serving);
+      return app;
+    });
     // If a file could not be read, the next connection tries again. A module that fails while it runs fails for good.
     this.#app.catch(() => {
       this.#app = undefined;

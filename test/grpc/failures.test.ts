@@ -163,7 +163,11 @@ test('a connection ends with a failure when its server cannot be created, and th
   const server = new GrpcServer(options);
   const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
-  await once(connect(port).resume(), 'close');
+  const closed = once(connect(port).resume(), 'close');
+  await once(server.server, 'connection');
+  // While grpc-js is loaded.
+  server.setServing(true);
+  await closed;
   assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);
   const client = usersClient(t, `127.0.0.1:${port}`);
   assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
