@@ -3,8 +3,9 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { type ConnectionInjector, type Server, ServerCredentials } from '@grpc/grpc-js';
 
+// A group closes up to a twentieth of the maximum age before the random ages of its connections.
 const groupsPerAge = 20;
-// Ages are random within this share below the maximum, so that clients do not all reconnect at once.
+// These are within this share below the maximum, so that clients do not all reconnect at once.
 const spread = 0.1;
 // As the HTTP API by default. Node would wait for two minutes.
 const handshakeTimeoutMs = 10_000;

@@ -46,11 +46,14 @@ export interface RequestEvent {
   readonly longLived?: boolean;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
-  /** The name of the API key; absent when no key was required or the key has no name. */
+  /** The name of the API key; absent when none was required or valid, or when it has no name. */
   readonly key: string | undefined;
 }
 
-/** A connection or malformed bytes were rejected before they became a request, or a slow client was cut. */
+/**
+ * A connection or malformed bytes were rejected before they became a request, a slow client was cut, or a gRPC call
+ * exceeded a limit on memory. Such a call is also reported as a request.
+ */
 export interface RefusedEvent {
   readonly type: 'refused';
   readonly face: 'http' | 'grpc';
