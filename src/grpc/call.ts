@@ -49,7 +49,6 @@ export function unary<Request, Response>(
       report?.(metadata, call.cancelled ? errorStatuses[cancelError(call).kind] : (error?.code ?? status.OK));
       callback(error, response, trailer);
     };
-    const succeed = (response: Response): void => settle(null, response);
     const fail = (caught: unknown): void => {
       const error = DomainError.from(caught, call.cancelled);
       const isTemporary = error.kind === 'overloaded' || error.kind === 'unavailable';
@@ -63,11 +62,10 @@ export function unary<Request, Response>(
       access.check(scope, text(metadata, 'x-api-key'), (name) => keyNames.set(metadata, name));
       answer = handle(call.request, new UnaryCallOptions(call));
     } catch (caught) {
-      fail(caught);
-      return;
+      return fail(caught);
     }
-    if (answer instanceof Promise) answer.then(succeed, fail);
-    else succeed(answer);
+    if (answer instanceof Promise) answer.then((response) => settle(null, response), fail);
+    else settle(null, answer);
   };
 }
 
