@@ -97,9 +97,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
         else worker.emit('gathered', message.gathered);
       });
     },
-    ready(addresses: Addresses): void {
-      send({ ready: addresses });
-    },
+    ready: (addresses: Addresses): unknown => send({ ready: addresses }),
     /** Disconnects from the primary, so that the process can end. */
     close(): void {
       // Counts since the last report would be lost with the process.
