@@ -52,12 +52,10 @@ export async function openPort(
     if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
     if (code === 'EACCES')
       throw new StartError(option, `${address} needs more privileges, or the system reserves it`, caught);
-    if (code === 'EADDRNOTAVAIL' || code === 'EINVAL') {
+    if (code === 'EADDRNOTAVAIL' || code === 'EINVAL')
       throw new StartError('host', `${host} is not an address of this machine`, caught);
-    }
-    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
       throw new StartError('host', `the host name ${host} is not known`, caught);
-    }
     throw new StartError(option, `cannot listen on ${address}: ${code || caught}`, caught);
   }
 }
