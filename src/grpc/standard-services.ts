@@ -36,9 +36,7 @@ export function addHealth(server: Server, streams: OpenStreams) {
   };
 }
 
-interface ReflectionRequest {
-  fileContainingSymbol?: string;
-}
+type ReflectionRequest = { fileContainingSymbol?: string };
 interface ReflectionResponse {
   originalRequest?: ReflectionRequest;
   listServicesResponse?: { service: { name: string }[] };
@@ -80,9 +78,8 @@ function packageless(reflect: Reflect): Reflect {
     });
     const write = call.write.bind(call);
     call.write = (response: ReflectionResponse) => {
-      for (const service of response.listServicesResponse?.service ?? []) {
+      for (const service of response.listServicesResponse?.service ?? [])
         service.name = service.name.replace(/^\./, '');
-      }
       const { originalRequest: asked = {} } = response;
       if (asked.fileContainingSymbol)
         asked.fileContainingSymbol = asked.fileContainingSymbol.replace(/^\./, '');
