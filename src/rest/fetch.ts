@@ -51,11 +51,8 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     });
     // Not earlier: `http.request` throws for a header with a control character.
     server.emit('connection', far);
-    // Like `fetch`, fail with the reason of the signal, also while the response is read.
-    outgoing.on('response', (incoming) => {
-      outgoing.on('error', () => signal.aborted && incoming.destroy(signal.reason));
-      resolve(toResponse(incoming, method));
-    });
+    outgoing.on('response', (incoming) => resolve(toResponse(incoming, method, signal)));
+    // Like `fetch`, fail with the reason of the signal.
     const fail = (error: unknown) => reject(signal.aborted ? signal.reason : error);
     // If the body fails, the request fails too. The error of the body then comes first.
     outgoing.on('error', (error) => setImmediate(fail, error));
@@ -69,12 +66,13 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
   };
 }
 
-function toResponse(incoming: IncomingMessage, method: string): Response {
+function toResponse(incoming: IncomingMessage, method: string, signal: AbortSignal): Response {
   const { rawHeaders, statusCode: status = 500 } = incoming;
   const headers = new Headers();
   for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '');
   for (const name of ofConnection) if (name !== 'content-length') headers.delete(name);
   if (method !== 'HEAD' && !withoutBody.includes(status)) {
+    signal.addEventListener('abort', () => incoming.destroy(signal.reason));
     return new Response(Readable.toWeb(incoming), { status, headers });
   }
   incoming.resume();

@@ -304,6 +304,15 @@ describe('the fetch handler', () => {
     }, reason);
   });
 
+  it('does not end the body early for a signal that aborts before the body is read', async () => {
+    const { handle } = create();
+    const controller = new AbortController();
+    const response = await handle(new Request(`${base}/users`, { signal: controller.signal }));
+    const reason = new Error('too late');
+    controller.abort(reason);
+    await assert.rejects(response.text(), reason);
+  });
+
   it('rejects a request whose body was already read', async () => {
     const { handle, requests } = create();
     const init = { method: 'POST', headers: jsonType, body: '{"name":"Ada"}' };
