@@ -208,7 +208,8 @@ function copyOf(given: object, prefix: string): Record<string, unknown> {
   if (given !== Object(given)) throw new TypeError(`${prefix.slice(0, -1) || 'options'} must be an object`);
   const copy: Record<string, unknown> = {};
   for (const key in given) {
-    if (!paths.has(prefix + key)) throw new TypeError(`${prefix}${key} is not an option`);
+    if (key.includes('.') || !paths.has(prefix + key))
+      throw new TypeError(`${prefix}${key} is not an option`);
     copy[key] = Reflect.get(given, key);
   }
   return copy;

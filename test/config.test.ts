@@ -366,6 +366,7 @@ describe('the table of options', () => {
     'api-key': { 'api-key': ['k'] },
     workers: { workers: 2 },
     'limits.maxHeader': { limits: { maxHeader: 1 } },
+    'limits.maxHeaders': { 'limits.maxHeaders': 50 },
     'timeouts.port': { timeouts: { port: 0 } },
     'grpcLimits.checkingIntervalMs': { grpcLimits: { checkingIntervalMs: 1 } },
   })) {
