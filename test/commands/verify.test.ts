@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { after, describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { run } from '../../src/commands/commands.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
-import { runMain } from '../kit/process.ts';
+import { environment, runMain } from '../kit/process.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 import { runCommand } from '../support/command.ts';
 
@@ -81,6 +83,33 @@ describe('users-service verify', async () => {
       assert.deepEqual(await readdir(folder), []);
     });
   }
+
+  it('fails for a test that never ends, and for a shared store that cannot be closed', async () => {
+    const runner = new URL('../../src/conformance/run-tests.ts', import.meta.url);
+    const script = join(temporaryFolder(), 'run.mjs');
+    await writeFile(
+      script,
+      `import { after, describe, it } from 'node:test';
+      import { runTests } from '${runner}';
+      const busy = setInterval(() => {}, 1_000);
+      const results = runTests(() => {
+        describe('lists', () => {
+          after(() => Promise.reject(new Error('not closed')));
+          it('passes', () => {});
+        });
+        describe('changes', () => it('never ends', () => new Promise(() => {})));
+      }, 2, 500);
+      for await (const { subject, name, error } of results) console.log(subject, name, String(error));
+      clearInterval(busy);`,
+    );
+    const options = { env: environment(), timeout: 30_000 };
+    const { stdout } = await promisify(execFile)(process.execPath, [script], options);
+    assert.deepEqual(stdout.trimEnd().split('\n'), [
+      'lists passes undefined',
+      'lists declaration and clean-up Error: not closed',
+      'changes never ends test did not finish before its parent and was cancelled',
+    ]);
+  });
 
   it('reports a database that cannot be reached, without its password', async () => {
     const { code, stderr } = await runCommand(['verify', '--database', 'postgres://u:secret@127.0.0.1:1/db']);
