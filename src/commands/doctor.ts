@@ -33,10 +33,12 @@ export const doctor: Command = {
       error instanceof UsageError ? error : Promise.reject(error),
     );
     const levels = new Set<Finding['level']>();
-    const examineProcess = () => [examineNode(nodeVersion)];
-    const examinations = [examineProcess, examineOpenFiles, examineFiles, examineStore, examinePorts];
-    for (const examine of examinations) {
-      for (const { level, what, remedy } of await examine(parsed, files)) {
+    const examineProcess = async () => [examineNode(nodeVersion)];
+    const examineReads = () =>
+      examineStandbys(parsed.config).catch((cause) => failed(new Error('--read-database', { cause })));
+    const examineStores = [examineDatabase, examineReads];
+    for (const examine of [examineProcess, examineOpenFiles, examineFiles, ...examineStores, examinePorts]) {
+      for (const { level, what, remedy } of await examine(parsed, files).catch(failed)) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
         stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
@@ -72,16 +74,16 @@ async function examineKey(path: string): Promise<Finding> {
     : ok(`not every user may read or write ${path}`);
 }
 
-async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
+async function examineDatabase({ config }: ParsedConfig): Promise<Finding[]> {
   const { database, workers: processes, 'read-database': standbys = '', 'changes-kept': kept } = config;
-  try {
-    const options = { processes, hasStandbys: standbys !== '', hasFeed: Boolean(kept) };
-    const findings = (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
-    return [...findings, ...(await examineStandbys(config))];
-  } catch (error) {
-    const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';
-    return [fail(describeError(error), advice)];
-  }
+  const options = { processes, hasStandbys: standbys !== '', hasFeed: Boolean(kept) };
+  return (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
+}
+
+/** The reason why something could not be examined. */
+function failed(error: unknown): Finding[] {
+  const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';
+  return [fail(describeError(error), advice)];
 }
 
 async function examinePorts({ config }: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {

@@ -129,6 +129,16 @@ describe('users-service doctor', () => {
     assert.doesNotMatch(problems.join(), /hunter2/);
   });
 
+  it('examines the database although the URL of its standbys cannot be used', async () => {
+    const args = ['--database', 'postgres://u@127.0.0.1:1/x'];
+    const standbys = 'postgres://u@127.0.0.1:1/x?sslrootcert=/nowhere.pem';
+    const { code, lines, problems } = await doctor([...free, ...args, '--read-database', standbys]);
+    assert.deepEqual([code, problems.length], [1, 2]);
+    assert.match(problems[0] ?? '', /^fail {2}127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/);
+    assert.match(problems[1] ?? '', /^fail {2}--read-database: .*ENOENT.*nowhere\.pem/);
+    assert.match(lines.at(-1) ?? '', /^ok {4}gRPC port/);
+  });
+
   it('does not blame the URL if the driver of PostgreSQL is missing', async () => {
     const hook = `import { registerHooks } from 'node:module';
       const resolve = (name, context, next) => next(name === 'pg' ? 'a-package-that-is-not-there' : name, context);
