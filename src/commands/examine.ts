@@ -10,7 +10,7 @@ const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
 export const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
 
-/** Warns of what works now, but may fail later: certificates, a limit on open files, a version of SQLite. */
+/** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(
   parsed: ParsedConfig,
   files: Files,
@@ -39,12 +39,12 @@ export async function examineCertificates({ settings }: ParsedConfig, { tls }: F
     const owner = (subject || subjectAltName).replaceAll('\n', ', ');
     const name = `${settings['tls-cert'].text}: the certificate of ${owner}`;
     const leftMs = validToDate.getTime() - Date.now();
-    const days = Math.floor(leftMs / dayMs);
     if (validFromDate.getTime() > Date.now()) {
       return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');
     }
-    if (days < 0) return fail(`${name} ended ${-days} days ago`, 'renew it, then send SIGHUP');
-    const text = `${name} is valid for ${days} more days`;
+    if (leftMs < 0)
+      return fail(`${name} ended at ${validToDate.toISOString()}`, 'renew it, then send SIGHUP');
+    const text = `${name} is valid for ${Math.floor(leftMs / dayMs)} more days`;
     // Certificates for a few days are usually renewed after two thirds of them.
     const isSoon = leftMs < Math.min(fewDaysMs, (validToDate.getTime() - validFromDate.getTime()) / 3);
     return isSoon ? warn(text, 'renew it, then send SIGHUP') : ok(text);
