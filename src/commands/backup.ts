@@ -18,7 +18,7 @@ export const backup: Command = {
   positionals: 1,
   async run(context, { flags, positionals: [file] }) {
     const { env, stdout, stderr } = context;
-    if (file === undefined || file === '-') throw usageOf(help);
+    if (!file || file === '-') throw usageOf(help);
     const url = databaseUrl(flags, env);
     const { file: pathOf, backUp } = schemeOf(url)?.lasting ?? {};
     if (pathOf === undefined || backUp === undefined) {

@@ -6,6 +6,7 @@ import {
   packageVersion,
   readArguments,
   UsageError,
+  withoutPasswords,
 } from './command-line.ts';
 
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
@@ -35,9 +36,8 @@ export async function run(context: CommandContext): Promise<number> {
     const load = commands.get(isNamed ? first : 'serve');
     if (load === undefined) {
       const names = [...commands.keys()].join(', ');
-      throw new UsageError(
-        `${JSON.stringify(first)} is not a command; the commands are ${names}, help and version`,
-      );
+      const shown = JSON.stringify(withoutPasswords(first));
+      throw new UsageError(`${shown} is not a command; the commands are ${names}, help and version`);
     }
     const command = await load();
     if (has('--help', '-h')) stdout.write(command.help);

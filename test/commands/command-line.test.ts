@@ -131,6 +131,11 @@ describe('an invalid command line', () => {
       'the database URL cannot be used: port must be a whole number from 0 to 65535, not 65536',
     ],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
+    [['backup', ''], 'usage: users-service backup FILE [--database URL]'],
+    [
+      ['postgres://bob:s3cret@db/app'],
+      '"postgres://bob:(hidden)@db/app" is not a command; the commands are serve, copy, export, import, backup, changes, verify, doctor, help and version',
+    ],
   ];
   for (const [argv, problem] of calls) {
     it(`${argv.join(' ')} prints the problem and exits with 2`, async () => {
