@@ -8,7 +8,7 @@ import {
   changeTypes,
 } from '../domain/change.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
-import { addUsers, type Fixture, walkUsers } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, walkUsers } from './fixture.ts';
 import { addSample, feedOf, follow, idsOf, readAll } from './follow.ts';
 
 const filters: readonly (readonly [
@@ -119,10 +119,7 @@ export function testFeedReads(fixture: Fixture): void {
       const after = await feed.position();
       const added = await addUsers(repository, ...Array<string>(changesKept).fill('kept'));
       const kept = await follow(feed, ({ length }) => length >= changesKept, { after });
-      assert.deepEqual(
-        kept.map(({ record }) => record),
-        added,
-      );
+      assert.deepEqual(columnOf(kept, 'record'), added);
     });
   });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
 import { userBodies } from '../domain/user.ts';
-import { addUsers, type Fixture, fullUsers, rejects } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, fullUsers, rejects } from './fixture.ts';
 import { addSample, feedOf, firstChanges, follow, idsOf, whatOf } from './follow.ts';
 
 const ada = { id: 1, ...fullUsers[0], version: 1 };
@@ -74,10 +74,7 @@ export function testFeed(fixture: Fixture): void {
       await repository.posts(1).delete(1, fifth);
       await repository.users.delete(1, sixth);
       const changes = await firstChanges(repository, 6);
-      assert.deepEqual(
-        changes.map(({ origin }) => origin),
-        origins,
-      );
+      assert.deepEqual(columnOf(changes, 'origin'), origins);
     });
 
     it('contains no writes without effect', async (t) => {

@@ -102,6 +102,11 @@ export function userQuery(text = ''): UserQuery {
   return parseUserQuery(new URLSearchParams(text));
 }
 
+/** The values that all rows of a list have in one field. */
+export function columnOf<Row, Field extends keyof Row>(rows: readonly Row[] | undefined, field: Field) {
+  return rows?.map((row) => row[field]);
+}
+
 /** The options of a creation with an idempotency key. */
 export function keyed(key: string, fingerprint = 'fingerprint'): CreateOptions {
   return { idempotency: { key, fingerprint } };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { userFields } from '../domain/user.ts';
-import { addUsers, type Fixture, fullUsers, userFilters, userQuery, walkUsers } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, fullUsers, userFilters, userQuery, walkUsers } from './fixture.ts';
 import { compareUsers } from './positions.ts';
 
 const sixUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'c:x'];
@@ -102,10 +102,7 @@ export function testLists(fixture: Fixture): void {
       it(query ? `are in order for ${query}` : 'are in order of id by default', async () => {
         const repository = await withSixUsers();
         const { items } = await repository.users.list(userQuery(query));
-        assert.deepEqual(
-          items.map((user) => user.id),
-          ids,
-        );
+        assert.deepEqual(columnOf(items, 'id'), ids);
       });
     }
 
@@ -138,10 +135,7 @@ export function testLists(fixture: Fixture): void {
       it(`contain the right page for ${query}`, async () => {
         const repository = await withSeven();
         const { items, next } = await repository.users.list(userQuery(query));
-        assert.deepEqual(
-          items.map((user) => user.id),
-          ids,
-        );
+        assert.deepEqual(columnOf(items, 'id'), ids);
         assert.equal(next !== undefined, more, `next is ${next}`);
       });
     }
@@ -152,7 +146,7 @@ export function testLists(fixture: Fixture): void {
         it(`by ${sort} are in order of code point, with pages of ${limit}`, async () => {
           const walked = await walkUsers(await withNames(), `sort=${sort}&limit=${limit}`);
           assert.deepEqual(
-            walked.map((user) => user.name),
+            columnOf(walked, 'name'),
             sort === 'name' ? namesInOrder : namesInOrder.toReversed(),
           );
         });
@@ -168,10 +162,7 @@ export function testLists(fixture: Fixture): void {
         ['-name', [1, 2]],
       ] as const) {
         const { items } = await repository.users.list(userQuery(`sort=${sort}`));
-        assert.deepEqual(
-          items.map((user) => user.id),
-          ids,
-        );
+        assert.deepEqual(columnOf(items, 'id'), ids);
       }
     });
 
@@ -181,20 +172,14 @@ export function testLists(fixture: Fixture): void {
       const roles = ['a', 'a-', 'a-b', 'a0', 'a_', 'a_a', 'aa', 'b'];
       await addUsers(repository, ...roles.toReversed().map((role) => `name:${role}`));
       const { items } = await repository.users.list(userQuery('sort=role'));
-      assert.deepEqual(
-        items.map((user) => user.role),
-        roles,
-      );
+      assert.deepEqual(columnOf(items, 'role'), roles);
     });
 
     it('contain only exact matches of a role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a:admin', 'b:admin-x', 'c:admi', 'd', 'e:admin');
       const { items } = await repository.users.list(userQuery('role=admin'));
-      assert.deepEqual(
-        items.map((user) => user.name),
-        ['a', 'e'],
-      );
+      assert.deepEqual(columnOf(items, 'name'), ['a', 'e']);
     });
 
     it('reflect updates of the fields that they sort and filter by', async (t) => {
@@ -204,10 +189,7 @@ export function testLists(fixture: Fixture): void {
       await repository.users.update(2, { role: null });
       await repository.users.update(3, { role: 'x' });
       const { items } = await repository.users.list(userQuery('role=x&sort=name'));
-      assert.deepEqual(
-        items.map((user) => user.id),
-        [3, 1],
-      );
+      assert.deepEqual(columnOf(items, 'id'), [3, 1]);
     });
 
     it('have a total count, for all users and for a role', async (t) => {

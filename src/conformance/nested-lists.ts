@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import { addUsers, type Fixture, walk } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, walk } from './fixture.ts';
 import type { NestedKind } from './nested-kinds.ts';
 
 /** Declares the tests of the lists of a kind of records that belong to users. */
@@ -62,10 +62,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1, 1]) await records(repository, userId).create(draft);
       const page = await records(repository, 1).list(query());
-      assert.deepEqual(
-        page?.items.map(({ id }) => id),
-        [1, 3, 4],
-      );
+      assert.deepEqual(columnOf(page?.items, 'id'), [1, 3, 4]);
       assert.equal(await records(repository, 1).count({}), 3);
       assert.equal(await records(repository, 2).count({}), 1);
     });
@@ -80,10 +77,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
         : `returns the ${kind} by id by default`;
       it(name, async () => {
         const page = await records(await withFour(), 1).list(query(wanted));
-        assert.deepEqual(
-          page?.items.map(({ id }) => id),
-          ids,
-        );
+        assert.deepEqual(columnOf(page?.items, 'id'), ids);
       });
     }
 

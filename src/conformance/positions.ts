@@ -4,7 +4,7 @@ import { formatSort, type Position, type Sort } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
 import type { User, UserField } from '../domain/user.ts';
-import { addUsers, type Fixture, maxWalked, userQuery, walkUsers } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, maxWalked, userQuery, walkUsers } from './fixture.ts';
 import { Random } from './random.ts';
 
 export const userSorts = [
@@ -48,10 +48,7 @@ export function testPositions(fixture: Fixture): void {
       await repository.users.delete(2);
       await repository.users.delete(1);
       const { items } = await repository.users.list({ ...query, start: { after } });
-      assert.deepEqual(
-        items.map((user) => user.name),
-        ['c', 'd'],
-      );
+      assert.deepEqual(columnOf(items, 'name'), ['c', 'd']);
     });
 
     it('find no rows if the rest of the list was deleted', async (t) => {
@@ -67,10 +64,7 @@ export function testPositions(fixture: Fixture): void {
       await addUsers(repository, 'a', 'b', 'c', 'd');
       const after = await nextOf(repository, 'limit=1');
       const { items } = await repository.users.list({ ...userQuery('limit=2'), start: { after } });
-      assert.deepEqual(
-        items.map((user) => user.name),
-        ['b', 'c'],
-      );
+      assert.deepEqual(columnOf(items, 'name'), ['b', 'c']);
     });
 
     fixture.itRestarts('remain valid after a restart', async (t) => {
@@ -79,10 +73,7 @@ export function testPositions(fixture: Fixture): void {
       const after = await nextOf(repository, 'limit=1');
       const again = await fixture.restart(t, repository);
       const { items } = await again.users.list({ ...userQuery(), start: { after } });
-      assert.deepEqual(
-        items.map((user) => user.name),
-        ['b', 'c'],
-      );
+      assert.deepEqual(columnOf(items, 'name'), ['b', 'c']);
     });
 
     it('continue a list after any values, including values that no row has', async (t) => {
@@ -98,11 +89,7 @@ export function testPositions(fixture: Fixture): void {
           ...userQuery('sort=name'),
           start: { after: [name, id] },
         });
-        assert.deepEqual(
-          items.map((user) => user.id),
-          ids,
-          `after ${name}, ${id}`,
-        );
+        assert.deepEqual(columnOf(items, 'id'), ids, `after ${name}, ${id}`);
       }
     });
 
@@ -113,10 +100,7 @@ export function testPositions(fixture: Fixture): void {
       assert(one && other);
       const after = await nextOf(one, 'sort=-name&limit=1');
       const { items } = await other.users.list({ ...userQuery('sort=-name'), start: { after } });
-      assert.deepEqual(
-        items.map((user) => user.name),
-        ['b', 'a'],
-      );
+      assert.deepEqual(columnOf(items, 'name'), ['b', 'a']);
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
-import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, userQuery, walkUsers } from './fixture.ts';
 import { compareUsers, userSorts } from './positions.ts';
 import { Random } from './random.ts';
 
@@ -81,11 +81,7 @@ export function testSearches(fixture: Fixture): void {
         ['id=2147483648', []],
       ] as const) {
         const found = await repository.users.list(userQuery(query));
-        assert.deepEqual(
-          found.items.map((user) => user.id),
-          ids,
-          query,
-        );
+        assert.deepEqual(columnOf(found.items, 'id'), ids, query);
       }
       assert.equal(await repository.users.count({ id: [1, 2, 3] }), 2);
     });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
-import { addUsers, type Fixture, fullUsers, keyed } from './fixture.ts';
+import { addUsers, columnOf, type Fixture, fullUsers, keyed } from './fixture.ts';
 
 /** Texts that stores, drivers or escaping between them are known to damage. */
 const faithfulNames: readonly (readonly [what: string, name: string])[] = [
@@ -25,10 +25,7 @@ export function testUsers(fixture: Fixture): void {
   describe('users', () => {
     it('assigns ascending ids from 1', async (t) => {
       const repository = await fixture.open(t);
-      assert.deepEqual(
-        (await addUsers(repository, 'a', 'b', 'c')).map((user) => user.id),
-        [1, 2, 3],
-      );
+      assert.deepEqual(columnOf(await addUsers(repository, 'a', 'b', 'c'), 'id'), [1, 2, 3]);
     });
 
     it('creates a user with all fields and version 1, not replayed', async (t) => {
