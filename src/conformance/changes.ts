@@ -112,11 +112,8 @@ export function testChanges(fixture: Fixture): void {
           const user = await repository.users.get(1);
           assert(user);
           try {
-            await repository.users.update(
-              1,
-              { name: `${Number(user.name) + 1}` },
-              { expected: [user.version] },
-            );
+            const name = `${Number(user.name) + 1}`;
+            await repository.users.update(1, { name }, { expected: [user.version] });
             return;
           } catch (error) {
             assert(error instanceof DomainError && error.kind === 'precondition-failed', String(error));

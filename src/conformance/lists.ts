@@ -115,10 +115,8 @@ export function testLists(fixture: Fixture): void {
         const repository = await withEachField();
         const { items } = await repository.users.list(userQuery());
         const order = userQuery(`sort=${sort}`).sort;
-        assert.deepEqual(
-          await walkUsers(repository, `sort=${sort}&limit=1`),
-          items.toSorted((a, b) => compareUsers(order, a, b)),
-        );
+        const expected = items.toSorted((a, b) => compareUsers(order, a, b));
+        assert.deepEqual(await walkUsers(repository, `sort=${sort}&limit=1`), expected);
       });
     }
     for (const [filter, value] of Object.entries(userFilters)) {

@@ -90,11 +90,8 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
         const whole = await records(repository, 1).list(query(`sort=${sort}`));
         assert.equal(whole?.items.length, 7);
         for (const limit of [1, 2, 3, 7]) {
-          assert.deepEqual(
-            await walkNested(repository, `sort=${sort}&limit=${limit}`),
-            whole.items,
-            `limit ${limit}`,
-          );
+          const walked = await walkNested(repository, `sort=${sort}&limit=${limit}`);
+          assert.deepEqual(walked, whole.items, `limit ${limit}`);
         }
       });
     }
@@ -119,11 +116,8 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
           assert(whole.items.every(({ userId }) => userId === 1));
           assert.equal(await records(repository, 1).count({ [text]: prefix }), found.length);
           for (const limit of [1, 2]) {
-            assert.deepEqual(
-              await walkNested(repository, `${wanted}&limit=${limit}`),
-              whole.items,
-              `${wanted}, limit ${limit}`,
-            );
+            const walked = await walkNested(repository, `${wanted}&limit=${limit}`);
+            assert.deepEqual(walked, whole.items, `${wanted}, limit ${limit}`);
           }
         }
       });

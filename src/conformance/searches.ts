@@ -38,17 +38,8 @@ const names = [
   'a\u{10ffff}\u{10ffff}b',
 ] as const;
 
-const beginnings = [
-  ...new Set(
-    names.flatMap((name) =>
-      Array.from(name, (_, i) =>
-        Array.from(name)
-          .slice(0, i + 1)
-          .join(''),
-      ),
-    ),
-  ),
-].filter((text) => text !== '');
+const beginningsOf = (name: string) => Array.from(name, (_, i) => [...name].slice(0, i + 1).join(''));
+const beginnings = [...new Set(names.flatMap(beginningsOf))];
 
 const roles = [undefined, 'x', 'y'] as const;
 
