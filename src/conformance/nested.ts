@@ -109,7 +109,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
         assert.deepEqual(await records(repository, 1).get(2), row);
       });
 
-      it(`${what} of ${one} needs an expected version, and rejects other versions`, async (t) => {
+      it(`${what} of ${one} accepts an expected version, and rejects other versions`, async (t) => {
         const repository = await fixture.open(t);
         await fill(repository);
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {

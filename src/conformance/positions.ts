@@ -7,20 +7,10 @@ import type { User, UserField } from '../domain/user.ts';
 import { addUsers, columnOf, type Fixture, maxWalked, userQuery, walkUsers } from './fixture.ts';
 import { Random } from './random.ts';
 
+// biome-ignore format: one line for each text is longer to read.
 export const userSorts = [
-  'id',
-  '-id',
-  'name',
-  '-name',
-  'role',
-  '-role',
-  'name,-id',
-  '-name,id',
-  'role,name',
-  'role,-name',
-  '-role,name',
-  '-role,-name,-id',
-  'name,role',
+  'id', '-id', 'name', '-name', 'role', '-role', 'name,-id', '-name,id', 'role,name', 'role,-name',
+  '-role,name', '-role,-name,-id', 'name,role',
 ] as const;
 const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x'];
 

@@ -6,36 +6,11 @@ import { compareUsers, userSorts } from './positions.ts';
 import { Random } from './random.ts';
 
 /** Texts that are prefixes of each other, contain pattern characters, or are at limits of code points. */
+// biome-ignore format: one line for each text is longer to read.
 const names = [
-  'a',
-  'ab',
-  'abc',
-  'b',
-  'A',
-  'a%',
-  'a_',
-  'a*',
-  'a?',
-  'a\\',
-  'a%b',
-  "a'",
-  ' a',
-  '  a',
-  'e\u0301',
-  'é',
-  '\ud7ff',
-  '\ud7ffz',
-  '\ue000',
-  '\uffff',
-  '\uffffa',
-  '\u{10000}',
-  '\u{1f600}',
-  '\u{1f600}a',
-  '\u{1f601}',
-  '\u{10ffff}',
-  '\u{10ffff}\u{10ffff}',
-  'a\u{10ffff}',
-  'a\u{10ffff}\u{10ffff}b',
+  'a', 'ab', 'abc', 'b', 'A', 'a%', 'a_', 'a*', 'a?', 'a\\', 'a%b', "a'", ' a', '  a', 'e\u0301', 'é',
+  '\ud7ff', '\ud7ffz', '\ue000', '\uffff', '\uffffa', '\u{10000}', '\u{1f600}', '\u{1f600}a', '\u{1f601}',
+  '\u{10ffff}', '\u{10ffff}\u{10ffff}', 'a\u{10ffff}', 'a\u{10ffff}\u{10ffff}b',
 ] as const;
 
 const beginningsOf = (name: string) => Array.from(name, (_, i) => [...name].slice(0, i + 1).join(''));
