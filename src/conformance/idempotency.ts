@@ -34,15 +34,8 @@ export function testIdempotency(fixture: Fixture): void {
 
     it('creates a user for each request without a key, and one for each different key', async (t) => {
       const repository = await fixture.open(t);
-      for (const options of [
-        undefined,
-        undefined,
-        keyed('k'),
-        keyed('K'),
-        keyed('k '),
-        keyed('k'.repeat(255)),
-        keyed(`${'n'.repeat(64)}\n${'k'.repeat(255)}`),
-      ]) {
+      const keys = ['k', 'K', 'k ', 'k'.repeat(255), `${'n'.repeat(64)}\n${'k'.repeat(255)}`];
+      for (const options of [undefined, undefined, ...keys.map((key) => keyed(key))]) {
         const { replayed } = await repository.users.create({ name: 'Ada' }, options);
         assert.equal(replayed, false);
       }

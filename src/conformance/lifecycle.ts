@@ -116,15 +116,12 @@ export function testLifecycle(fixture: Fixture): void {
       await Promise.all(writing);
     });
 
-    fixture.itRestarts(
-      'contains after a restart every write that it acknowledged while closing',
-      async (t) => {
-        const repository = await fixture.open(t);
-        const writing = Array.from({ length: 20 }, (_, i) => repository.users.create({ name: `user ${i}` }));
-        const again = await fixture.restart(t, repository);
-        for (const { value } of await Promise.all(writing))
-          assert.deepEqual(await again.users.get(value.id), value);
-      },
-    );
+    fixture.itRestarts('has after a restart every write that it acknowledged while closing', async (t) => {
+      const repository = await fixture.open(t);
+      const writing = Array.from({ length: 20 }, (_, i) => repository.users.create({ name: `user ${i}` }));
+      const again = await fixture.restart(t, repository);
+      for (const { value } of await Promise.all(writing))
+        assert.deepEqual(await again.users.get(value.id), value);
+    });
   });
 }
