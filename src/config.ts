@@ -89,7 +89,7 @@ export const options = {
   'require-preconditions': { kind: 'on|off', default: false, path: 'requirePreconditions',
     meaning: 'Whether PUT, PATCH and DELETE must have If-Match.' },
   'max-body-bytes': { kind: 'BYTES', default: megabyte, range: [1, 64 * megabyte], path: 'limits.maxBodyBytes',
-    meaning: 'Longest request body, in bytes.' },
+    meaning: 'Longest request body, in bytes. Users and posts have at most 131072.' },
   'max-headers': { kind: 'N', default: 100, range: [1, 1_000], path: 'limits.maxHeaders',
     meaning: 'Most header lines in a request.' },
   'max-in-flight': { kind: 'N', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
