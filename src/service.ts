@@ -115,9 +115,8 @@ export class Service implements AsyncDisposable {
       }
       return addresses;
     } catch (error) {
-      this.#cut.abort();
       // Report the original error, not the one from cleaning up.
-      await this.#release(this.#cut.signal).catch(() => undefined);
+      await this.#release(AbortSignal.abort()).catch(() => undefined);
       this.#state = 'closed';
       throw error;
     }

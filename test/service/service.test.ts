@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import dns from 'node:dns';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -219,9 +220,12 @@ describe('close', () => {
 
   it('during a listen that fails resolves after everything is released', async (t) => {
     const { port: grpcPort } = await takePort(t);
-    const { service } = make({ grpcPort });
+    const file = join(await temporaryFolder(), 'users.db');
+    const { service } = make({ grpcPort, database: `sqlite:${file}` });
     const listening = assert.rejects(service.listen());
     await service.close();
+    assert.ok(existsSync(file), 'the start failed before it opened the store');
+    assert.ok(!existsSync(`${file}-wal`), 'the store is still open');
     await listening;
   });
 
