@@ -163,7 +163,9 @@ ${databaseHelp}`,
     isComplete = true;
     if (problem !== undefined)
       warnOn(stderr).onWarning(`import will reject this export; the first reason is ${problem}`);
-    if (file) stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
+    // A signal during the sync has removed the file.
+    if (file && !removing.disposed)
+      stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };
 

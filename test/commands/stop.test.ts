@@ -28,7 +28,8 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
   prepare(() => signal());
   const exited = Promise.withResolvers<number>();
   const errors: string[] = [];
-  const ignored = () => new Writable({ write: (_chunk, _encoding, done) => done() });
+  const output: string[] = [];
+  const stdout = new Writable({ write: (chunk, _encoding, done) => done(void output.push(String(chunk))) });
   const terminal = new Writable({
     write(chunk, _encoding, done) {
       errors.push(String(chunk));
@@ -41,7 +42,7 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
     env: {},
     nodeVersion: process.version,
     stdin: Readable.from([]),
-    stdout: ignored(),
+    stdout,
     stderr: Object.assign(terminal, { isTTY: true }),
     onSignal(name, handle) {
       if (name === 'SIGINT') signal = handle;
@@ -49,7 +50,7 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
     onCrash: () => undefined,
     exit: exited.resolve,
   });
-  return { code, exited: exited.promise, errors: errors.join('') };
+  return { code, exited: exited.promise, errors: errors.join(''), output: output.join('') };
 }
 
 describe('a command that a signal stops', () => {
@@ -85,6 +86,28 @@ describe('a command that a signal stops', () => {
     });
     assert.equal(await exited, 130);
     assert.equal(existsSync(file), false);
+  });
+
+  it('export reports no success if the signal arrives while its file is synced', async (t) => {
+    const folder = temporaryFolder();
+    const database = `sqlite:${join(folder, 'users.db')}`;
+    await (await openStore(database)).close();
+    const file = join(folder, 'all.ndjson');
+    const { open } = fs;
+    const { exited, output } = await interrupt(['export', file, '--database', database], (stop) => {
+      const mock = t.mock.method(fs, 'open', async (...given: Parameters<typeof open>) => {
+        mock.mock.restore();
+        syncBuiltinESMExports();
+        const sync = async () => {
+          stop();
+          await until(() => !existsSync(file), 'the removal of the file');
+        };
+        return Object.assign(await open(...given), { sync });
+      });
+      syncBuiltinESMExports();
+    });
+    assert.equal(await exited, 130);
+    assert.equal(output, '');
   });
 
   it('export does not remove a file that it did not create', async () => {
