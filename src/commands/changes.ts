@@ -48,9 +48,8 @@ export const changes: Command = {
     const url = readUrl(flags);
     const key = context.env['API_KEY'];
     // The error of `fetch` for other characters would show the key.
-    if (key && !secretPattern.test(key)) {
+    if (key && !secretPattern.test(key))
       throw new UsageError('API_KEY must be a key of visible ASCII characters');
-    }
     if (state === '') throw new UsageError('--state must be a path');
     let position = (state === undefined ? undefined : await readState(state)) ?? after;
     let pauseMs = firstPauseMs;
@@ -74,9 +73,8 @@ export const changes: Command = {
       } catch (error) {
         if (signal.aborted) break;
         // A retry would not help: `fetch` refuses to send requests to the ports of other protocols.
-        if (error instanceof TypeError && messageOf(error.cause) === 'bad port') {
+        if (error instanceof TypeError && messageOf(error.cause) === 'bad port')
           throw new UsageError(`--url must have another port: ${url.port} is reserved for another protocol`);
-        }
         // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
         const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
         if (!isLost && !(error instanceof DomainError)) throw error;
@@ -96,12 +94,10 @@ export const changes: Command = {
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
-  if (url === null || !/^https?:$/.test(url.protocol)) {
+  if (url === null || !/^https?:$/.test(url.protocol))
     throw new UsageError('--url must be the address of a service, such as http://127.0.0.1:3000');
-  }
-  if (url.username || url.password || /[?#]/.test(base)) {
+  if (url.username || url.password || /[?#]/.test(base))
     throw new UsageError('--url must have no user, password, query or fragment');
-  }
   for (const [name, value] of Object.entries({ type, user })) {
     if (value !== undefined) url.searchParams.set(name, value);
   }

@@ -221,9 +221,8 @@ function addLine(line: string, lineNumber: number, batch: Batch): void {
 /** Imports a batch, parents before their children, and resolves to the number of new records. */
 export async function importBatch(target: Store, { rows }: Batch): Promise<number> {
   let added = 0;
-  for (const kind of recordKinds) {
+  for (const kind of recordKinds)
     if (rows[kind].length > 0) added += await target.importRows(kind, rows[kind]);
-  }
   return added;
 }
 

@@ -117,9 +117,7 @@ export class WorkerPool {
       if (!this.#children.has(old)) continue;
       // `#refill` replaces a new worker that has exited, before or during the start of the next one.
       if (areAlive()) added.push((await this.#launch()).child);
-      if (!areAlive()) {
-        throw new Error('a new worker exited, so the remaining old workers keep serving');
-      }
+      if (!areAlive()) throw new Error('a new worker exited, so the remaining old workers keep serving');
       const stopped = this.#stop(old);
       // Another one may have exited while the new one started, and the old one no longer counts.
       void this.#refill();

@@ -51,9 +51,8 @@ export function realPath(path: string): string {
  * commit that is not yet in the database. Also throws if the database is mounted without its log.
  */
 export function checkLog(path: string): void {
-  if (isMountedAlone(path)) {
+  if (isMountedAlone(path))
     throw new Error('it is mounted by itself, but its log is not: mount the folder instead');
-  }
   const log = `${path}-wal`;
   // Look at the log first, because another process creates it last.
   if (sizeOf(log) === 0 || sizeOf(path) > 0) return;
