@@ -4,16 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError, messageOf, unlessAborted } from '../domain/errors.ts';
-import {
-  type Arguments,
-  type Command,
-  describeError,
-  failedAt,
-  onStop,
-  UsageError,
-  usageOf,
-  write,
-} from './command-line.ts';
+import type { Arguments, Command } from './command-line.ts';
+import { describeError, failedAt, onStop, UsageError, usageOf, write } from './command-line.ts';
 
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
