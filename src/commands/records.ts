@@ -153,7 +153,10 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   await using file = await open(path);
   for await (const bytes of readLines(file)) {
     lineNumber += 1;
-    const line = decodeLine(bytes, lineNumber);
+    if (bytes.length > maxLineBytes)
+      throw new Error(`line ${lineNumber} is longer than ${maxLineBytes} bytes`);
+    if (!isUtf8(bytes)) throw new Error(`line ${lineNumber} is not valid UTF-8`);
+    const line = bytes.toString();
     if (line.trim() === '') continue;
     if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
     if (batch.lines.length >= batchRowsOf('users') || characters >= batchCharacters) {
@@ -185,12 +188,6 @@ async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
     if (rest.length > maxLineBytes) break;
   }
   if (rest.length > 0) yield rest;
-}
-
-function decodeLine(bytes: Buffer, lineNumber: number): string {
-  if (bytes.length > maxLineBytes) throw new Error(`line ${lineNumber} is longer than ${maxLineBytes} bytes`);
-  if (!isUtf8(bytes)) throw new Error(`line ${lineNumber} is not valid UTF-8`);
-  return bytes.toString();
 }
 
 function emptyBatch(): Batch {
