@@ -170,8 +170,6 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
 
 /** Adds the value `true` to a toggle that was given without a value. */
 function withToggleValue(arg: string, at: number, args: readonly string[]): string {
-  const isBare = (args[at + 1] ?? '-').startsWith('-');
-  return isBare && optionRows.some(([flag, { kind }]) => kind === 'on|off' && arg === `--${flag}`)
-    ? `${arg}=true`
-    : arg;
+  const isToggle = optionRows.some(([flag, { kind }]) => kind === 'on|off' && arg === `--${flag}`);
+  return isToggle && (args[at + 1] ?? '-').startsWith('-') ? `${arg}=true` : arg;
 }
