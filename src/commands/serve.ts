@@ -195,7 +195,7 @@ function singleService(
     stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
     async reload() {
       try {
-        const files = await readFiles(parsed);
+        const files = await readFiles(parsed, true);
         const { tls, apiKeys } = files;
         if (tls === undefined && config['api-keys-file'] === undefined) {
           return observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });

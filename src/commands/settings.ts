@@ -150,8 +150,11 @@ export function printConfig({ settings }: ParsedConfig): string {
 
 export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly string[] };
 
-/** Reads the certificate, its key and the API keys. Checks the public folder. A `UsageError` lists all problems. */
-export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
+/**
+ * Reads the certificate, its key and the API keys. Checks the public folder, except for a reload, which does not read
+ * it. A `UsageError` lists all problems.
+ */
+export async function readFiles({ config, settings }: ParsedConfig, isReload = false): Promise<Files> {
   const problems: string[] = [];
   const attempt = async <T>(
     flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
@@ -168,7 +171,7 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   };
 
   // With `/.`, this also fails for a folder whose files can be listed, but not opened.
-  await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
+  if (!isReload) await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
   const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
     attempt(flag, `${what} in PEM that can be read`, async (path) => {
       const pem = await readFile(path);

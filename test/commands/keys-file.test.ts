@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -40,6 +40,19 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
   assert.equal(await statusOf(http, 'second'), 200);
   assert.equal(await statusOf(http, 'always'), 200);
   assert.equal(await statusOf(http, 'first'), 401);
+});
+
+test('a SIGHUP replaces the keys although the public folder, which it does not read, is missing', async (t) => {
+  const file = await keysFile(t, 'first\n');
+  const folder = join(dirname(file), 'public');
+  await mkdir(folder);
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--public', folder];
+  const running = await startProcess(t, args);
+  await rm(folder, { recursive: true });
+  await writeFile(file, 'second\n');
+  running.child.kill('SIGHUP');
+  await printed(running, 'reloaded');
+  assert.equal(await statusOf(running.http, 'first'), 401);
 });
 
 test('a named pipe of API keys is read once at the start and at SIGHUP, so that it does not delay a stop', {
