@@ -10,7 +10,7 @@ import { type Arguments, type CommandContext, UsageError, withoutPasswords } fro
 interface Setting {
   readonly source: 'flag' | 'environment' | 'default';
   readonly text: string;
-  /** The option as its user wrote it. */
+  /** The flag, or the variable if its value comes from the environment. */
   readonly label: string;
 }
 

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
-// Twice 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
+// Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
 // About a hundred of the shortest messages, which grpc-js parses together.
@@ -15,7 +15,7 @@ const compressedSliceBytes = 64;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
-// Node.js allows as many headers. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
+// Node.js allows 128 headers too. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
 const maxBinaryValues = 128;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
@@ -74,7 +74,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
-    /** Waits a few turns for all streams to close: HTTP/2 notices later that a connection was closed. */
+    /** Waits at most `maxTurns` until all streams close: HTTP/2 notices later that a connection was closed. */
     async end(): Promise<void> {
       for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await nextTurn();
       unsubscribe('http2.server.stream.created', add);

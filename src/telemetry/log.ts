@@ -42,7 +42,7 @@ interface Text {
   bytes: number;
   /** The number of lines in this text. */
   events: number;
-  /** The number of lines that are lost with this text, with those that its `dropped` lines report. */
+  /** How many lines to report as dropped if this text is lost. A `dropped` line counts as those that it reports. */
   lines: number;
 }
 

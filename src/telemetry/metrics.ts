@@ -36,7 +36,7 @@ function typeOf(family: Family): 'counter' | 'gauge' | 'histogram' {
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
-/** The start of this process. It distinguishes the counters of the copies of a service. */
+/** The start of this process. Behind a load balancer, it shows which copy of the service has sent the metrics. */
 export const startTime: MetricsSnapshot = {
   users_service_start_time_seconds: { users_service_start_time_seconds: performance.timeOrigin / 1000 },
 };

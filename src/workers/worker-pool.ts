@@ -195,7 +195,7 @@ export class WorkerPool {
 
   async #refill(): Promise<void> {
     const { signal } = this.#ending;
-    // Old workers that are stopping count no more, because that may take long.
+    // Workers that are stopping do not count, because a stop may take long.
     const isFull = () =>
       [...this.#children].filter(({ stopping }) => !stopping).length >= this.#options.count;
     while (!signal.aborted && !isFull()) {
