@@ -21,7 +21,7 @@ export interface ParsedConfig {
 
 type Environment = CommandContext['env'];
 
-/** Reads all options: a flag overrides the environment, which overrides the default. A `UsageError` lists all problems. */
+/** Reads all options. A flag overrides the environment, and that the default. A `UsageError` lists all problems. */
 export function parseConfig(flags: Arguments['flags'], env: Environment): ParsedConfig {
   const problems: string[] = [];
   const settings = perFlag((flag) => findSetting(flag, flags, env));

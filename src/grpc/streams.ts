@@ -97,7 +97,7 @@ function isBinary(name: string): boolean {
 }
 
 /**
- * Returns a replacement for `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes
+ * Returns a replacement for a stream's `push`. grpc-js parses all messages of a chunk at once, and a message of 5 bytes
  * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
  * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
  */
