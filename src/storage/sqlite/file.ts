@@ -64,9 +64,8 @@ export function checkLog(path: string): void {
 /** Whether only the file is mounted, as by `docker run -v ./users.db:/data/users.db`. The log is then lost. */
 export function isMountedAlone(path: string, mounts = readMounts()): boolean {
   const places = mounts.split('\n').map((line) => line.split(' ')[4]);
-  const escaped = path.replaceAll(/[ \t\n\\]/g, (character) => {
-    return `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
-  });
+  const octal = (character: string) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
+  const escaped = path.replaceAll(/[ \t\n\\]/g, octal);
   return places.includes(escaped) && !places.includes(`${escaped}-wal`);
 }
 
@@ -115,13 +114,11 @@ export function checkWritable(path: string): void {
     try {
       accessSync(place, constants.W_OK);
     } catch (caught) {
+      const { code } = Object(caught);
       // Another process may create or remove the log at any moment.
-      if (missingCodes.includes(Object(caught).code)) continue;
-      const problem =
-        Object(caught).code === 'EROFS'
-          ? `the disk of ${place} is mounted read-only`
-          : `the user ${userName()} cannot write to ${place}`;
-      throw new Error(problem, { cause: caught });
+      if (missingCodes.includes(code)) continue;
+      if (code === 'EROFS') throw new Error(`the disk of ${place} is mounted read-only`, { cause: caught });
+      throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
     }
   }
 }
