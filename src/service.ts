@@ -110,9 +110,8 @@ export class Service implements AsyncDisposable {
       const files = this.#api?.files ?? 0;
       this.#observe({ type: 'listening', ...addresses, files });
       const { publicDir = false } = this.#options;
-      if (publicDir !== false && files === 0) {
+      if (publicDir !== false && files === 0)
         this.#observe({ type: 'warning', message: `the public folder ${publicDir} has no file to serve` });
-      }
       return addresses;
     } catch (error) {
       // Report the original error, not the one from cleaning up.

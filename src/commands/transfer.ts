@@ -58,11 +58,10 @@ export const copy: Command = {
       importBatch(target, batch),
     );
     const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
-    if (copied.records !== read.records || copied.sha256 !== read.sha256) {
+    if (copied.records !== read.records || copied.sha256 !== read.sha256)
       throw new Error(
         `the copy differs: ${read.records} records were read and ${copied.records} are there; stop writing to both stores, and copy into an empty one`,
       );
-    }
     if ((await source.changes?.position()) !== position)
       throw new Error(
         'the source was written while it was copied; stop writing to it, and copy into an empty store',
