@@ -37,7 +37,7 @@ export class Connection {
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
   /** Functions that start the waiting pipelined requests. */
-  readonly waiting: (() => void)[] = [];
+  readonly waiting = new Set<() => void>();
   /** The size of all requests that have waited since the queue was last empty, according to their heads. */
   #waitingBytes = 0;
   /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
@@ -61,14 +61,13 @@ export class Connection {
     return aborter.signal;
   }
 
-  /** Delays a pipelined request until the earlier ones have their responses. */
+  /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;
     const waiting = AsyncResource.bind(start);
-    this.waiting.push(waiting);
-    // A host may pass requests on in another order than they arrived. Node sends their responses in the order of
-    // arrival, so the first must not wait for a later one. Usually `startNext` has started it before the microtask.
-    response.once('socket', () => queueMicrotask(() => this.#start(this.waiting.indexOf(waiting))));
+    this.waiting.add(waiting);
+    // In a microtask, so that the previous response emits `close` first.
+    response.once('socket', () => queueMicrotask(() => this.#start(waiting)));
     const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     // The length of a chunked body is unknown, so reading pauses at once.
@@ -80,7 +79,7 @@ export class Connection {
       memory.hold(this, 0);
       memory.reportCancel();
       // Drop the requests now, because a running request may keep the connection in memory for a while.
-      this.waiting.length = 0;
+      this.waiting.clear();
       // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
       if (parser instanceof Object) Reflect.set(parser, 'onIncoming', () => 2);
@@ -97,19 +96,13 @@ export class Connection {
     socket.on('resume', socket.pause).on('close', endPause).pause();
   }
 
-  startNext(): void {
-    this.running = undefined;
-    // A host may have set `Connection: close` itself. The socket has then ended.
-    if (!this.closing && this.#socket.writable) this.#start(0);
-  }
-
-  #start(index: number): void {
-    const [start] = index === -1 ? [] : this.waiting.splice(index, 1);
-    if (this.waiting.length === 0) {
+  #start(start: () => void): void {
+    if (!this.waiting.delete(start)) return;
+    if (this.waiting.size === 0) {
       this.#waitingBytes = 0;
       this.#endPause?.();
     }
-    start?.();
+    start();
   }
 }
 

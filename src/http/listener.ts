@@ -79,29 +79,25 @@ export class HttpListener {
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
     if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
-    if (connection.closing && response.socket === null) {
-      // A host may delay an earlier request. It still gets its turn.
-      response.once('socket', () => this.listener(message, response, next));
-      return;
-    }
+    // Only an earlier request that a host has delayed still gets its turn.
+    if (connection.closing && response.socket === null)
+      return connection.wait(response, this.#shared.memory, () => this.listener(message, response, next));
     if (next !== undefined && !this.#knows(message)) return next();
     // The error for a late or malformed request is the last response of its connection. A request after it is never
     // started, but waits like others, so that reading pauses if many follow.
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
-    // Meanwhile, an error or the host may have used the response. A destroyed one emits no `close` for the request.
     const start = (mayBeFirst: boolean): void => {
-      if (isDropped) return;
-      if (response.headersSent || response.destroyed) connection.startNext();
-      else this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
+      // Meanwhile, an error or the host may have used the response. A destroyed one emits no `close` for the request.
+      if (isDropped || response.headersSent || response.destroyed) return;
+      this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
-    // A response of the host may come first. Before its turn, a response emits no `close` in Node.js 24.7 to 24.20.
-    const isQueued = response.socket === null && Boolean(Reflect.get(message.socket, '_httpMessage'));
+    // A response gets its socket in its turn. Before, it emits no `close` in Node.js 24.7 to 24.20.
+    const isQueued = response.socket === null && !response.headersSent;
+    if (isQueued) connection.wait(response, this.#shared.memory, () => start(false));
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
-    const isAlone = connection.running === undefined && !isQueued;
-    if (!isDropped && (isAlone || response.socket !== null)) start(isAlone);
-    else connection.wait(response, this.#shared.memory, () => start(false));
+    else start(connection.running === undefined);
   };
 
   // A malformed target counts as known, so that this service rejects it.
@@ -125,7 +121,7 @@ export class HttpListener {
       connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && raw.complete) connection.newest = undefined;
-      if (connection.running === request) connection.startNext();
+      if (connection.running === request) connection.running = undefined;
     });
     let route = this.#route(request);
     if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);

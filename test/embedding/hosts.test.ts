@@ -261,6 +261,22 @@ for (const count of [1, 2]) {
   });
 }
 
+it('passes no request to the host after a response that closes the connection', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const passed: unknown[] = [];
+  const server = createServer((request, response) => {
+    users(request, response, () => {
+      passed.push(request.url);
+      response.end('own');
+    });
+  });
+  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  const refused = head('POST /users', 'Content-Type: text/plain', 'Content-Length: 70000');
+  wire.write(head('GET /own?1'), `${refused}${'x'.repeat(70_000)}${head('POST /own?2')}`);
+  assert.deepEqual([(await wire.next()).status, (await wire.next()).status], [200, 415]);
+  assert.deepEqual([await wire.end(), passed], [[], ['/own?1']]);
+});
+
 it('redirects the path at which Connect has mounted it to the page below', async (t) => {
   const users = createRequestListener({ repository: createMemoryStore() });
   const url = await listenOn(t, createServer(connect(users)));
@@ -373,27 +389,30 @@ it('serves a pipelined request after one that the host has answered while it wai
   assert.deepEqual(bodies, ['{"error":"user 1 not found"}', 'own', '{"error":"user 3 not found"}']);
 });
 
-it('does not start a request while the host serves an earlier one of its connection', async (t) => {
-  const repository = createMemoryStore();
-  const users = createRequestListener({ repository, publicDir: false });
-  const [passed, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const server = createServer((request, response) => {
-    if (request.url === '/own') request.socket.once('close', left.resolve);
-    else users(request, response);
-    if (request.method === 'POST') passed.resolve();
+for (const before of [[], [head('GET /users/1')]]) {
+  it(`does not start request ${before.length + 2} of a connection while the host serves the one before`, async (t) => {
+    const repository = createMemoryStore();
+    const users = createRequestListener({ repository, publicDir: false });
+    const [passed, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const server = createServer((request, response) => {
+      if (request.url === '/own') request.socket.once('close', left.resolve);
+      else users(request, response);
+      if (request.method === 'POST') passed.resolve();
+    });
+    const url = await listenOn(t, server);
+    const wire = await Wire.open(t, Number(new URL(url).port));
+    const post = head('POST /users', 'Content-Type: application/json', 'Content-Length: 15');
+    wire.write(`${before.join('')}${head('GET /own')}${post}{"name":"Anna"}`);
+    for (const _ of before) assert.equal((await wire.next()).status, 404);
+    await passed.promise;
+    assert.equal(await (await fetch(`${url}/users`)).text(), '[]');
+    wire.socket.destroy();
+    await left.promise;
+    assert.equal(await (await fetch(`${url}/users`)).text(), '[]');
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^users_service_requests_in_flight\{face="http"\} 1$/m, 'only this request');
   });
-  const url = await listenOn(t, server);
-  const wire = await Wire.open(t, Number(new URL(url).port));
-  const post = head('POST /users', 'Content-Type: application/json', 'Content-Length: 15');
-  wire.write(`${head('GET /own')}${post}{"name":"Anna"}`);
-  await passed.promise;
-  wire.socket.destroy();
-  await left.promise;
-  const response = await fetch(`${url}/users`);
-  assert.equal(await response.text(), '[]');
-  const metrics = await (await fetch(`${url}/metrics`)).text();
-  assert.match(metrics, /^users_service_requests_in_flight\{face="http"\} 1$/m, 'only this request');
-});
+}
 
 it('reads the rest of a body before it closes a connection for which the host has set Connection: close', async (t) => {
   const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
