@@ -150,13 +150,7 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
 function startStallTimer({ response, shared }: HttpRequest): () => void {
   const { writeTimeoutMs } = shared.limits;
   if (writeTimeoutMs === 0) return () => undefined;
-  let timer: NodeJS.Timeout | undefined;
-  const start = (): void => {
-    timer = setTimeout(() => response.destroy(), writeTimeoutMs).unref();
-  };
-  // A pipelined reply waits for its turn first.
-  if (response.socket === null) response.once('socket', start);
-  else start();
+  const timer = setTimeout(() => response.destroy(), writeTimeoutMs).unref();
   return () => clearTimeout(timer);
 }
 
