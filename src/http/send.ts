@@ -148,9 +148,8 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
  * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
  */
 function startStallTimer({ response, shared }: HttpRequest): () => void {
-  const { writeTimeoutMs } = shared.limits;
-  if (writeTimeoutMs === 0) return () => undefined;
-  const timer = setTimeout(() => response.destroy(), writeTimeoutMs).unref();
+  const { writeTimeoutMs: ms } = shared.limits;
+  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
   return () => clearTimeout(timer);
 }
 
