@@ -48,7 +48,7 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
-// A name and password in an absolute target, which is rejected but must not be in the log.
+// A name and password in an absolute target must not be in the log, even if they contain a slash.
 const userInfo = /^(\w+:\/\/)[^?]*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */

@@ -12,9 +12,9 @@ export interface ListenerLimits {
   readonly maxBodyBytes: number;
   /** Maximum number of header lines in a request. */
   readonly maxHeaders: number;
-  /** Maximum number of running requests, except exempt ones; more are rejected with 503. */
+  /** Maximum number of running requests, except exempt ones; more are rejected with 503. 0 for no limit. */
   readonly maxInFlight: number;
-  /** How long a client may read nothing of its response before its connection is closed, in ms. */
+  /** How long a client may read nothing of its response before its connection is closed, in ms; 0 for no limit. */
   readonly writeTimeoutMs: number;
 }
 
@@ -77,7 +77,7 @@ export class HttpRequest {
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
   sentAt: number | undefined;
-  /** Whether the client must read before more bytes are sent. */
+  /** Whether it uses memory, such as bytes that the client must read before more are sent. */
   stalled = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
