@@ -169,9 +169,8 @@ function fileStream(handle: FileHandle, start: number, end: number): ByteStream 
 }
 
 async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
-  for (let position = start; position <= end; position += chunkBytes) {
+  for (let position = start; position <= end; position += chunkBytes)
     yield await readFully(handle, position, Math.min(chunkBytes, end - position + 1));
-  }
 }
 
 /** Fails when the file has become shorter, because its length is already in the head. */
