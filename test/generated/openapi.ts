@@ -562,7 +562,7 @@ export interface components {
             method: "GET";
             /** @example /info */
             path: string;
-            /** @description Header names are in lower case. A header that may be repeated has a list of values. */
+            /** @description Header names are in lower case. Only `set-cookie` has a list of values. */
             headers: {
                 [key: string]: string | string[];
             };
@@ -822,7 +822,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The first request with this `Idempotency-Key` is still running. Retry after `Retry-After` seconds. */
+        /** @description The first request with this `Idempotency-Key` is still running. Retry after `Retry-After` seconds. Without `Retry-After`, a unique index of the operator already has the value: send another value. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -835,7 +835,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The record has the highest version, 2147483647, and cannot change again. A retry cannot succeed: delete the record and create it again. */
+        /** @description The record has the highest version, 2147483647, and cannot change again. A retry cannot succeed: delete the record and create it again. Or a unique index of the operator already has the value: send another value. */
         Unchangeable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1170,7 +1170,7 @@ export interface components {
         IfUnmodifiedSince: string;
         /** @description One range of bytes. If you send several ranges, the response is the whole file. */
         Range: string;
-        /** @description Applies `Range` only if the file still has this ETag or date. */
+        /** @description Applies `Range` only if the file still has this ETag. With a date or another value, the response is the whole file. */
         IfRange: string;
         /** @description Returns only changes after this position. Take it from a `next` or `monitor` link. Without it, the response begins with the oldest change that is kept. */
         After: number;
@@ -1199,7 +1199,7 @@ export interface components {
         ETag: string;
         /** @description The path of the created record. */
         Location: string;
-        /** @description Links to the `first`, `prev` and `next` pages (RFC 8288). `next` is absent on the last page. `monitor` leads to the changes after this page (RFC 5989); to follow a list of several pages, use that of the first page that you read. It is absent if the service keeps no changes. */
+        /** @description Links to the `first`, `prev` and `next` pages (RFC 8288). `next` is absent on the last page. `monitor` leads to the changes after this page (RFC 5989); to follow a list of several pages, use that of the first page that you read. It is absent if the service keeps no changes, or cannot read their position. */
         Link: string;
         /** @description Links to the `first`, `prev` and `next` pages, which are absent if the response has all posts. `monitor` leads to the changes of this user after this page (RFC 5989); use that of the first page that you read. */
         PageLink: string;
@@ -2197,7 +2197,7 @@ export interface operations {
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description One range of bytes. If you send several ranges, the response is the whole file. */
                 Range?: components["parameters"]["Range"];
-                /** @description Applies `Range` only if the file still has this ETag or date. */
+                /** @description Applies `Range` only if the file still has this ETag. With a date or another value, the response is the whole file. */
                 "If-Range"?: components["parameters"]["IfRange"];
             };
             path?: never;
@@ -2292,7 +2292,7 @@ export interface operations {
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description One range of bytes. If you send several ranges, the response is the whole file. */
                 Range?: components["parameters"]["Range"];
-                /** @description Applies `Range` only if the file still has this ETag or date. */
+                /** @description Applies `Range` only if the file still has this ETag. With a date or another value, the response is the whole file. */
                 "If-Range"?: components["parameters"]["IfRange"];
             };
             path: {
