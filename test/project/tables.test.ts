@@ -126,6 +126,12 @@ test('the main options in the README are options of the source', () => {
   );
 });
 
+test('src/embedding.md lists each value that the package exports', async () => {
+  const [, cell = ''] = /^\| `users-service` \| ([^|]*)/m.exec(documents.get('src/embedding.md') ?? '') ?? [];
+  const listed = [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+  assert.deepEqual(listed.sort(), Object.keys(await import('../../src/index.ts')).sort());
+});
+
 const sourceOf = (path: string) => readFileSync(new URL(`../../src/${path}.ts`, import.meta.url), 'utf8');
 test('the documentation lists the options of openStore with their defaults and ranges', async () => {
   const files = ['store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
