@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createService, type Service } from '../../src/service.ts';
 import { documents } from '../kit/markdown.ts';
@@ -98,6 +104,51 @@ it('src/rest/README.md, the example that follows the next links, reads all users
     users.map(({ name }: { name: string }) => name),
     names,
   );
+});
+
+const scriptTools = ['curl', 'jq'];
+const missingTool = (await Promise.all(scriptTools.map(isInstalled))).includes(false);
+it('src/commands/README.md, the script for a webhook sends a change until the status is 2xx', {
+  skip: missingTool && 'curl or jq is not installed',
+}, async (t) => {
+  const service = createService({ database: 'memory:', port: 0, grpcPort: false });
+  t.after(() => service.close({ timeoutMs: 0 }));
+  const { http } = await service.listen();
+  const statuses = [302, 500, 200, 204];
+  const { promise: received, resolve } = Promise.withResolvers<string[]>();
+  const names: string[] = [];
+  const webhook = createServer(async (request, response) => {
+    names.push(((await json(request)) as { data: { name: string } }).data.name);
+    response.writeHead(statuses[names.length - 1] ?? 200, { location: '/elsewhere' }).end();
+    if (names.length === statuses.length) resolve(names);
+  });
+  await once(webhook.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => webhook.close());
+  const folder = temporaryFolder();
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const command = `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`;
+  await writeFile(join(folder, 'users-service'), command, { mode: 0o755 });
+  const [, script = ''] =
+    /^```sh\n(#!\/bin\/sh\n[\s\S]*?)^```$/m.exec(documents.get('src/commands/README.md') ?? '') ?? [];
+  const { pid } = spawn('sh', ['-c', script], {
+    cwd: folder,
+    detached: true,
+    stdio: 'ignore',
+    env: {
+      ...process.env,
+      PATH: `${folder}:${process.env['PATH']}`,
+      SERVICE: http,
+      WEBHOOK: `http://127.0.0.1:${(webhook.address() as AddressInfo).port}`,
+    },
+  });
+  // The script and its commands are a process group.
+  assert.ok(pid !== undefined);
+  t.after(() => process.kill(-pid, 'SIGKILL'));
+  for (const name of ['Ada', 'Grace "%s" \\']) {
+    const headers = { 'content-type': 'application/json' };
+    await fetch(`${http}/users`, { method: 'POST', headers, body: JSON.stringify({ name }) });
+  }
+  assert.deepEqual(await received, ['Ada', 'Ada', 'Ada', 'Grace "%s" \\']);
 });
 
 it('the records that src/storage/README.md shows can be imported', async () => {
