@@ -85,8 +85,8 @@ export class Access {
   }
 
   /**
-   * Fails with `unauthenticated` or `forbidden`. `need` is a scope, or `key` for any key in every mode. Identifies a known
-   * key first, so that the log names it.
+   * Fails with `unauthenticated` or `forbidden`. `need` is a scope, or `key` for any key in every mode. Identifies a
+   * known key first, so that the log names it.
    */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;

@@ -158,6 +158,6 @@ export interface Store extends Repository {
    */
   importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 
-  /** Continues to assign ids above these, and restarts the feed too. Lower values than the current ones have no effect. */
+  /** Continues to assign ids above these, and restarts the feed too. Lower values than the current ones are ignored. */
   continueIds(last: Readonly<Record<RecordKind, number>>): Promise<void>;
 }

@@ -98,7 +98,7 @@ export function parseRange(
   return { start, end: Math.min(Number(last ?? size), size - 1) };
 }
 
-/** Whether If-Range allows a range: only for the tag of this version. A date cannot distinguish all versions (13.1.5). */
+/** Whether If-Range allows a range: only for the tag of this version. A date cannot distinguish versions (13.1.5). */
 export function isSameVersion(ifRange: string | undefined, tag: string): boolean {
   return ifRange === undefined || ifRange === `"${tag}"`;
 }

@@ -64,7 +64,7 @@ export interface RefusedEvent {
 /** A failure inside the service. Its cause is for operators and never reaches a client. */
 export interface FailureEvent {
   readonly type: 'failure';
-  /** `overload`: too many requests, followers, waiting writes or open files. The metrics do not count it as a failure. */
+  /** `overload`: too many requests, followers, waiting writes or open files. Metrics do not count it as a failure. */
   readonly where: 'http' | 'grpc' | 'store' | 'process' | 'overload';
   readonly requestId?: string;
   /** The name of the API key of the request. */

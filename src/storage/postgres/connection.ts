@@ -92,7 +92,7 @@ export class Connection {
     });
   }
 
-  /** Connects, and sets up the session with one statement. On a failure, a timeout or an abort, closes the connection. */
+  /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
   async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const cut = () => {
       this.isCut = true;

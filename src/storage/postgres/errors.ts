@@ -48,7 +48,7 @@ export const overloaded = () => new DomainError('overloaded', 'too many requests
 /** The error of an insert that had no effect, although nothing that it refers to is missing. */
 export const prevented = () => DomainError.from(new Error('a trigger has prevented the creation'));
 
-/** By SQLSTATE or how it begins, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** By SQLSTATE or its start, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
   '2200H': { fault: 'final', error: idsExhausted },

@@ -84,7 +84,7 @@ export class HostSearch {
   current: Host;
   /** Why the last connection could not be opened, and how long that took; `undefined` after a success. */
   failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
-  /** Raised when a connection fails. No older connection is used again, because the server may have moved or restarted. */
+  /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;

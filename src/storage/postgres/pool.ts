@@ -125,7 +125,7 @@ export class PostgresPool {
     });
   }
 
-  /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share one, so all must be the same. */
+  /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share one, so all must be equal. */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
@@ -203,7 +203,7 @@ export class PostgresPool {
     for (let attempt = 1; ; attempt += 1) {
       const connection = await queue.acquire(call.kind, call.signal).catch((error: DomainError) => {
         if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
-        // The server accepts no more connections. Use one of those for calls, so that a busy service still reports ready.
+        // The server accepts no more connections. Use one of those for calls, so that a busy service reports ready.
         queue = this.#queues.calls;
         return queue.acquire(call.kind, call.signal);
       });

@@ -105,7 +105,7 @@ async function migrate(client: ClientBase, warn: Warn): Promise<void> {
   // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limits: creating an index on a large table takes long, and so does waiting for another process that migrates.
-  // The first alone, because reading `pg_settings` takes milliseconds. PostgreSQL before 17 has no `transaction_timeout`.
+  // The first alone: reading `pg_settings` takes milliseconds. PostgreSQL before 17 has no `transaction_timeout`.
   await client.query('SET LOCAL statement_timeout = 0');
   await client.query(`SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
     ('lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`);

@@ -18,16 +18,16 @@ import { postgresImport, tableWrites } from './writes.ts';
 /** Settings of a PostgreSQL store. Times are in milliseconds. */
 export interface PostgresStoreOptions {
   /**
-   * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one of
-   * several to reads. Pings have one more, and the feed two. Each host of `readDatabase` may get as many. Default 10.
+   * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one
+   * of several to reads. Pings have one more, the feed two. Each host of `readDatabase` may get as many. Default 10.
    */
   readonly poolSize?: number;
   /**
-   * Maximum time that a call waits for a connection, or for one to open. Then it fails as `overloaded` if other calls of
-   * its kind, reads or writes, were served meanwhile, else as `unavailable`. Default 2,000.
+   * Maximum time that a call waits for a connection, or for one to open. Then it fails as `overloaded` if other calls
+   * of its kind, reads or writes, were served meanwhile, else as `unavailable`. Default 2,000.
    */
   readonly waitTimeoutMs?: number;
-  /** How many reads, and how many writes, may run or wait beyond `poolSize`; one more is `overloaded`. Default 1,000. */
+  /** How many reads, and how many writes, may run or wait beyond `poolSize`; more are `overloaded`. Default 1,000. */
   readonly maxWaiting?: number;
   /** Maximum run time of a statement. The server ends longer ones, as `deadline-exceeded`. Default 10,000. */
   readonly statementTimeoutMs?: number;

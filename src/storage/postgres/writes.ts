@@ -148,7 +148,7 @@ function deleteSql(table: Table): string {
     RETURNING ${columnNames(table.columns)}`;
 }
 
-/** The condition that the version is one of the expected ones. As float8 these can be any number that a client sends. */
+/** The condition that the version is one of the expected ones. As float8 they may be any number of a client. */
 function expectedSql({ keys }: Table): string {
   const versions = `$${keys.length + 1}::float8[]`;
   return `(${versions} IS NULL OR version = ANY (${versions}))`;

@@ -18,7 +18,7 @@ const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
-/** Examines a SQLite file without changing it, for a service of this many processes. A service may be using the file. */
+/** Examines a SQLite file without changing it, for a service of this many processes. A service may be using it. */
 export function examineSqlite(path: string, processes = 1): Finding[] {
   let file: string;
   let folder: string;

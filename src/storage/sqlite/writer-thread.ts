@@ -18,9 +18,9 @@ const maxRetryDelayMs = 2;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write does
- * not fail the others. When the transaction itself fails, all of its writes fail. Throws if the connection cannot write.
- * `checkCommit`, the result of `watchFiles`, throws when the files are lost.
+ * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write
+ * does not fail the others. When the transaction itself fails, all of its writes fail. Throws if the connection cannot
+ * write. `checkCommit`, the result of `watchFiles`, throws when the files are lost.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
@@ -72,7 +72,7 @@ export function groupCommit(
       return { value };
     } catch (caught) {
       if (db.isTransaction) db.exec('ROLLBACK');
-      // A file could not be opened for writing, such as without a free file descriptor. SQLite has opened it for reading,
+      // A file could not be opened for writing, such as without a free file descriptor. SQLite has opened it to read,
       // and does not try again. So end the thread: the next write starts another one.
       if (isReadOnly(caught)) throw caught;
       return failed(caught);
