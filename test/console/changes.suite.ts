@@ -169,6 +169,26 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByRole('heading', { name: 'First' }).waitFor();
   });
 
+  test('appear in the list when the changed post is left to edit another one', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    const title = page.locator('#post-edit-title:focus');
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await title.waitFor();
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    await page.waitForFunction("document.activeElement.value === 'First'");
+    await page.getByRole('button', { name: 'Edit Two' }).click();
+    await page.getByRole('heading', { name: 'First' }).waitFor();
+    await title.fill('Mine');
+    await send(http, 'DELETE /users/1/posts/2');
+    await page.getByText('Another person has deleted this post').waitFor();
+    await page.getByRole('button', { name: 'Edit First' }).click();
+    await page.locator('#post-list > li', { hasText: 'Two' }).getByText('Deleted').waitFor();
+  });
+
   test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

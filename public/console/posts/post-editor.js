@@ -42,16 +42,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     choose,
     drafted: list.markUnsaved,
     changed(tagged, isDone) {
-      const { record } = tagged;
-      const isOpen = opened?.record.id === record.id;
-      // The form stays in the item of a post that was reopened. It shows the saved text when it closes.
-      if (isOpen && !isDone) {
-        opened = tagged;
-        return;
-      }
-      if (isOpen) close();
-      list.update(record);
-      if (isOpen) list.focus(record);
+      if (opened?.record.id !== tagged.record.id) return list.update(tagged.record);
+      opened = tagged;
+      // The form stays in the item of a post that was reopened.
+      if (isDone) leave();
     },
   });
   const confirm = createDeleteDialog(dialog, posts, kind.nameOf);
@@ -80,14 +74,14 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   function leave() {
     const left = opened?.record;
     close();
-    if (left === undefined) return;
-    // The post may have been saved, or changed by another person, while it was open.
-    list.update(left, form.hasAttribute('data-deleted') ? 'Deleted' : '');
-    list.focus(left);
+    if (left !== undefined) list.focus(left);
   }
 
   function close() {
     opening.abort();
+    // The post may have been saved, or changed by another person, while it was open. This also moves a focus in the
+    // form to the post, before the form closes.
+    if (opened !== undefined) list.update(opened.record, form.hasAttribute('data-deleted') ? 'Deleted' : '');
     opened = undefined;
     editForm.close();
     form.hidden = true;
@@ -111,12 +105,9 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       }
       if (what === 'Deleted') {
         const isTyped = readDraft(draftName(tagged.record)) !== undefined;
-        form.toggleAttribute('data-deleted', isTyped);
+        form.setAttribute('data-deleted', '');
         announce(nameText(tagged.record.title), ` was deleted${isTyped ? '. Your text is still here' : ''}`);
-        if (isTyped) return true;
-        // Moves a focus in the form to the post, before the form closes.
-        list.update(tagged.record, what);
-        close();
+        if (!isTyped) close();
         return true;
       }
       if (versionOf(tagged) <= versionOf(opened)) return true;
