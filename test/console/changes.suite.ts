@@ -14,6 +14,7 @@ import {
   holdReads,
   numbered,
   openUser,
+  readUser,
   recordRequests,
 } from './people.ts';
 import { startRestartable, startService } from './service.ts';
@@ -480,6 +481,23 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await row(page, 'Zoe').getByText('Changed').waitFor();
     await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } });
     await page.locator('.post').filter({ hasText: 'Last' }).getByText('Changed').waitFor();
+  });
+
+  test('are not overwritten without a choice after a restart with other data of the same version', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    await page.locator('#edit-name').fill('Mine');
+    await stop();
+    await page.getByText('The service is not responding').waitFor();
+    const repository = createMemoryStore();
+    await repository.users.create({ name: 'Bob' });
+    await startAgain({ repository });
+    await page.getByText('Another person has changed the name since you began').waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByText('Theirs Bob').waitFor();
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Bob' });
   });
 
   test('are requested with growing pauses while the response is 429 or 503', async (t) => {

@@ -8,8 +8,12 @@ import { labelOf, mergeFields, sameFields, save } from './save.js';
 /** @import { Tagged } from '../api/record-calls.js' */
 /** @import { Choose, Fields, Kind, Saved } from './save.js' */
 
+// Versions begin at 1. With the tag of the base, a save could match other data after a restart of the service.
+const tagOfNone = '"0"';
+
 /**
- * One record being edited: the version at the start of the edit, and the latest known one.
+ * One record being edited: the fields at the start of the edit, the tag that a save must match, and the latest known
+ * version.
  * @template T
  * @typedef {{ base: Fields, etag: string, latest: Tagged<T> }} Edit
  */
@@ -76,10 +80,10 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    * @param {Edit<T>} edit
    * @returns {boolean} whether there is a change to save
    */
-  function keepDraft({ base, etag, latest }) {
+  function keepDraft({ base, latest }) {
     const fields = kind.parse(readFields(form));
     const dirty = !sameFields(fields, base);
-    writeDraft(kind.draftName(latest.record), dirty ? { fields, etag, base } : undefined);
+    writeDraft(kind.draftName(latest.record), dirty ? { fields, base } : undefined);
     drafted(latest.record);
     unsaved.hidden = !dirty;
     discard.hidden = !dirty;
@@ -105,10 +109,10 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    * The text typed since the record was reopened, as a change of the saved version.
    * @param {Tagged<T>} saved
    */
-  function rebased({ record, etag }) {
+  function rebased({ record }) {
     const fields = kind.parse(readFields(form));
     const base = kind.fieldsOf(record);
-    return sameFields(fields, base) ? undefined : { fields, etag, base };
+    return sameFields(fields, base) ? undefined : { fields, base };
   }
 
   /** @param {Tagged<T>} latest */
@@ -119,7 +123,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now);
     const isConflict = merge.conflicts.length > 0;
     // Without a conflict, the edit continues from the latest version and includes the other changes.
-    shown = isConflict ? { base, etag: draft?.etag ?? '', latest } : { base: now, etag: latest.etag, latest };
+    shown = isConflict ? { base, etag: tagOfNone, latest } : { base: now, etag: latest.etag, latest };
     writeFields(form, merge.fields);
     note.hidden = !isConflict;
     note.textContent = isConflict

@@ -7,8 +7,7 @@ import { session } from './memory.js';
  * reloading the page.
  * @typedef {object} Draft
  * @property {Record<string, string>} fields
- * @property {string} [etag] of the version at the start of the edit
- * @property {Record<string, string>} [base] the fields of that version
+ * @property {Record<string, string>} [base] the fields of the version at the start of the edit
  * @property {{ key: string, body: string }} [sent] the last attempt to create, with its Idempotency-Key
  */
 
