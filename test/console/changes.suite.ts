@@ -399,7 +399,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
   });
 
-  test('appear after the service has dropped some, also in the posts beside the one that is edited', async (t) => {
+  test('appear after the service has dropped some, also in the post that is edited and those beside it', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
@@ -416,17 +416,26 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     };
     await miss(async () => {
       await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+      await send(http, 'PATCH /users/1/posts/2', { json: { body: 'Theirs' } });
       await send(http, 'DELETE /users/1/posts/3');
       await send(http, 'POST /users/1/posts', { json: { title: 'Four' } });
     });
     await page.locator('.post h4', { hasText: 'First' }).waitFor();
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'First']);
+    await page.waitForFunction("document.querySelector('#post-edit-body').value === 'Theirs'");
     assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'Mine');
     await page.keyboard.press('Escape');
     await isLive(page);
     await miss(() => send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } }));
     await page.locator('.post h4', { hasText: 'Last' }).waitFor();
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
+    assert.equal(await page.locator('.post-body', { hasText: 'Theirs' }).count(), 1);
+    await page.getByRole('button', { name: 'Edit Four' }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    await isLive(page);
+    await miss(() => send(http, 'DELETE /users/1/posts/4'));
+    await announced(page, 'Four was deleted');
+    await page.locator('#post-edit-form').waitFor({ state: 'hidden' });
   });
 
   test('leave the focus on a post when all are read again, or on their heading if it was deleted', async (t) => {

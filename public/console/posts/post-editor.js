@@ -89,8 +89,37 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     home.append(form);
   }
 
+  /**
+   * Reads a post that is being opened or is open.
+   * @param {Post} post
+   */
+  async function read(post) {
+    openingId = post.id;
+    changed = undefined;
+    const found = await posts.get(post, opening.signal);
+    return changed !== undefined && versionOf(changed) > versionOf(found) ? changed : found;
+  }
+
+  /** @param {Tagged<Post>} tagged with an empty tag if the post does not exist */
+  function show(tagged) {
+    opened = tagged;
+    form.toggleAttribute('data-deleted', tagged.etag === '');
+    editForm.show(tagged);
+  }
+
   return {
     close,
+
+    /** Reads the open post again. The list, which is read at the same time, shows any failure. */
+    async reload() {
+      if (opened === undefined) return;
+      const { record } = opened;
+      try {
+        show(await read(record));
+      } catch (error) {
+        if (hasStatus(error, 404)) this.change({ record, etag: '' }, 'Deleted');
+      }
+    },
 
     /**
      * Shows a change of the open post by another person, and keeps the typed text.
@@ -99,10 +128,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
      * @returns {boolean} whether the post was open, so that its change is shown
      */
     change(tagged, what) {
-      if (opened?.record.id !== tagged.record.id) {
-        if (what === 'Changed' && openingId === tagged.record.id) changed = tagged;
-        return false;
-      }
+      if (what === 'Changed' && openingId === tagged.record.id) changed = tagged;
+      if (opened?.record.id !== tagged.record.id) return false;
       if (what === 'Deleted') {
         const isTyped = readDraft(draftName(tagged.record)) !== undefined;
         form.setAttribute('data-deleted', '');
@@ -110,9 +137,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
         if (!isTyped) close();
         return true;
       }
-      if (versionOf(tagged) <= versionOf(opened)) return true;
-      opened = tagged;
-      editForm.show(tagged);
+      if (versionOf(tagged) > versionOf(opened)) show(tagged);
       return true;
     },
 
@@ -124,13 +149,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       close();
       opening = new AbortController();
       const { signal } = opening;
-      openingId = post.id;
-      changed = undefined;
       /** @type {Tagged<Post> | undefined} */
       let found;
       try {
-        const read = await posts.get(post, signal);
-        found = changed !== undefined && versionOf(changed) > versionOf(read) ? changed : read;
+        found = await read(post);
       } catch (error) {
         if (signal.aborted) return;
         if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
@@ -142,12 +164,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       // The item may have been replaced during the read, by a change of another person.
       const item = list.itemOf(post);
       if (item === undefined) return;
-      opened = found ?? { record: post, etag: '' };
       item.append(form);
       item.setAttribute('data-editing', '');
       form.hidden = false;
-      editForm.show(opened);
-      form.toggleAttribute('data-deleted', found === undefined);
+      show(found ?? { record: post, etag: '' });
       moveFocus(part(form, 'title', HTMLInputElement));
     },
   };

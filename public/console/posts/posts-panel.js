@@ -64,13 +64,14 @@ export function createPostsPanel(posts, choose, ready) {
 
   unshown.addEventListener('click', reload);
 
-  /** Reads the first page again. */
+  /** Reads the first page and the open post again. */
   function reload() {
     if (openId === undefined) return;
     next = posts.firstPage(openId);
     added.clear();
     countNew();
     void load(items.replace);
+    void editor.reload();
   }
 
   function countNew() {
