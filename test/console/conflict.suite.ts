@@ -222,6 +222,11 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('Another person has changed the name since you began').waitFor();
     await page.getByRole('button', { name: 'Save' }).click();
     await conflictIn(page).waitFor();
+    await page.getByRole('button', { name: 'Back to editing' }).click();
+    await page.locator('#edit-name').fill('Ada');
+    await page.getByRole('button', { name: 'Discard' }).click();
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
+    assert.equal(await page.locator('#edit-note').isVisible(), false);
   });
 
   // nginx weakens the tags of responses that it compresses. Apache and Caddy add the name of the coding.

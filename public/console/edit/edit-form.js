@@ -86,7 +86,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     writeDraft(kind.draftName(latest.record), dirty ? { fields, base } : undefined);
     drafted(latest.record);
     unsaved.hidden = !dirty;
-    discard.hidden = !dirty;
+    // A conflict can be discarded even if the text is that of the base again.
+    discard.hidden = !dirty && note.hidden;
     setEnabled(part(form, 'save', HTMLButtonElement), dirty && !isBusy(form));
     return dirty;
   }
