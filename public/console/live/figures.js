@@ -151,14 +151,8 @@ function runs(points) {
  */
 function line(name, run) {
   // A single point has no length, so draw a short dash.
-  const points =
-    run.length === 1
-      ? run.flatMap(({ x, y }) => [
-          { x: x - 2, y },
-          { x, y },
-        ])
-      : run;
-  return path(`line ${name}`, `M${points.map(at).join('L')}`);
+  const dash = run.length === 1 ? run.map(({ x, y }) => ({ x: x - 2, y })) : [];
+  return path(`line ${name}`, `M${[...dash, ...run].map(at).join('L')}`);
 }
 
 /**
