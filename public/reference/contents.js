@@ -10,11 +10,11 @@ const wide = matchMedia('(min-width: 60rem)');
 /**
  * The list of links to each section and operation. It marks the visible one, and a filter reduces both the
  * list and the page to the matching operations.
- * @param {ApiDocument} document
+ * @param {ApiDocument} description
  */
-export function showContents(document) {
-  const operations = document.groups.flatMap((group) => group.operations);
-  const groups = document.groups.map((group) => {
+export function showContents(description) {
+  const operations = description.groups.flatMap((group) => group.operations);
+  const groups = description.groups.map((group) => {
     const links = group.operations.map(({ id, title, method }) => item(id, title, methodBadge(method)));
     return el('li', {}, el('span', { class: 'group' }, group.name), el('ul', {}, ...links));
   });
@@ -39,7 +39,7 @@ export function showContents(document) {
   addEventListener('hashchange', () => {
     const id = location.hash.slice(1);
     open(id);
-    byIdOrNull(id)?.scrollIntoView();
+    document.getElementById(id)?.scrollIntoView();
   });
   filterBy(operations);
   markActive();
@@ -52,11 +52,6 @@ export function showContents(document) {
  */
 function item(id, title, ...badge) {
   return el('li', {}, el('a', { href: `#${id}` }, ...badge, el('span', {}, title)));
-}
-
-/** @param {string} id */
-function byIdOrNull(id) {
-  return document.getElementById(id);
 }
 
 /**
@@ -82,7 +77,7 @@ function filterBy(operations) {
     const found = operations.filter((operation) => matches(operation, words));
     const shown = new Set(found.map(({ id }) => id));
     for (const { id } of operations) {
-      const article = byIdOrNull(id);
+      const article = document.getElementById(id);
       if (article !== null) article.hidden = !shown.has(id);
       const link = byId('contents-list', HTMLUListElement).querySelector(`a[href="#${CSS.escape(id)}"]`);
       link?.parentElement?.toggleAttribute('hidden', !shown.has(id));
@@ -117,7 +112,7 @@ function markActive() {
   const label = byId('contents-label', HTMLElement);
   const update = () => {
     const above = links.filter((link) => {
-      const section = byIdOrNull(link.hash.slice(1));
+      const section = document.getElementById(link.hash.slice(1));
       return section !== null && !section.hidden && section.getBoundingClientRect().top < innerHeight / 3;
     });
     const active = above.at(-1) ?? links[0];
