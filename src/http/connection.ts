@@ -82,7 +82,7 @@ export class Connection {
       this.waiting.clear();
       // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
-      if (parser instanceof Object) Reflect.set(parser, 'onIncoming', () => 2);
+      Reflect.set(Object(parser), 'onIncoming', () => 2);
       socket.destroy();
       return;
     }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
@@ -125,7 +126,9 @@ function pipeline(
   most = 1_000,
   url = '/',
 ) {
-  const socket = new Socket();
+  // Jest runs the service in another realm than the parser.
+  const parser: { onIncoming?: () => number } = runInNewContext('({})');
+  const socket = Object.assign(new Socket(), { parser });
   const connection = connectionOf(socket);
   const started: number[] = [];
   const responses: ServerResponse[] = [];
@@ -176,6 +179,7 @@ test('while memory is short, a connection with too many waiting requests is clos
   assert.deepEqual([first.socket.destroyed, reports], [false, 0]);
   const second = pipeline(memory);
   assert.deepEqual([second.socket.destroyed, reports], [true, 1]);
+  assert.equal(second.socket.parser.onIncoming?.(), 2, 'its parser stops');
   assert.equal(second.connection.waiting.size, 0, 'its requests are not kept');
   assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');
   assert.equal(memory.isShort, false, 'the second connection uses no memory');
