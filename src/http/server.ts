@@ -93,7 +93,7 @@ export class HttpServer {
       handshakeTimeout: headMs,
     };
     if (tls !== undefined) checkPair(tls);
-    const secure = tls && { ...settings, ...tls };
+    const secure = tls && { ...tls, ...settings };
     const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
     this.server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request

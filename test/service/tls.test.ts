@@ -283,9 +283,11 @@ describe('the HTTP port, by the protocols that a client offers,', () => {
     [[], false],
     [['h2'], undefined],
   ];
+  // A host may use the same object for its HTTP/2 server.
+  const tls = { ...first, ALPNProtocols: ['h2'] };
   for (const [offered, chosen] of offers) {
     it(`${chosen === undefined ? 'rejects' : 'accepts'} ${offered.join() || 'none'}`, async (t) => {
-      const { port } = await start(t);
+      const { port } = await start(t, { tls });
       const socket = connectTls({ port, ALPNProtocols: offered, rejectUnauthorized: false });
       t.after(() => socket.destroy());
       if (chosen === undefined) {
