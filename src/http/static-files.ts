@@ -47,26 +47,27 @@ function walk(root: string, path: string, above: readonly string[]): KnownFile[]
     if (entry.name.startsWith('.')) return [];
     const inner = join(path, entry.name);
     const target = entry.isSymbolicLink()
-      ? ifReadable(() => realpathSync.native(inner))
+      ? attempt(() => realpathSync.native(inner))
       : join(above.at(-1) ?? root, entry.name);
     if (target === undefined || !isWithin(root, target)) return [];
     const stat = statSync(target, { throwIfNoEntry: false });
     if (stat?.isFile())
       return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
     if (!stat?.isDirectory() || above.includes(target)) return [];
-    return ifReadable(() => walk(root, inner, [...above, target])) ?? [];
+    return attempt(() => walk(root, inner, [...above, target]), unreadableCodes) ?? [];
   });
 }
 
-// The errors of a link that leads nowhere, and of a folder that this user cannot read, such as `lost+found`.
-const unreadableCodes = ['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'];
+// The errors of a folder that this user cannot read, such as `lost+found`, or that was removed meanwhile.
+const unreadableCodes = ['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR'];
 
-function ifReadable<T>(read: () => T): T | undefined {
+/** Returns `undefined` for an error with one of the codes; without codes, as for a link that leads nowhere, for any. */
+function attempt<T>(read: () => T, codes?: readonly string[]): T | undefined {
   try {
     return read();
   } catch (caught) {
     const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
-    if (unreadableCodes.includes(code)) return undefined;
+    if (codes?.includes(code) ?? true) return undefined;
     throw caught;
   }
 }

@@ -130,6 +130,22 @@ async function nestedFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
+test('a link that cannot be followed, such as one to a lost network drive, is left out', async (t) => {
+  const folder = await nestedFolder(t);
+  t.mock.method(fs.realpathSync, 'native', (path: string) => {
+    if (path.endsWith('to-deep')) throw Object.assign(new Error('not connected'), { code: 'ENOTCONN' });
+    return fs.realpathSync(path);
+  });
+  const paths = listFiles(folder).map(({ plain }) => plain.path.slice(folder.length));
+  assert.deepEqual(paths.sort(), [
+    '/a.txt',
+    '/inner/b.txt',
+    '/inner/deep/c.txt',
+    '/to-inner/b.txt',
+    '/to-inner/deep/c.txt',
+  ]);
+});
+
 const deep = ['/inner/deep/c.txt', '/to-deep/c.txt', '/to-inner/deep/c.txt'];
 const unreadable: readonly [what: string, folder: string, mode: number, want: unknown][] = [
   [
