@@ -158,10 +158,11 @@ export class PostgresPool {
   }
 
   #start<T>(call: Call, work: Work<T>): Promise<T> {
+    const { poolSize, maxWaiting } = this.#settings;
     const { kind, purpose, signal } = call;
     if (this.#isClosed) return Promise.reject(storeClosed());
     const queue = this.#queues[purpose];
-    if (queue.calls[kind] >= queue.size + this.#settings.maxWaiting) {
+    if (queue.calls[kind] >= Math.max(queue.size, poolSize) + maxWaiting) {
       const { failure } = this.hosts;
       return Promise.reject(failure === undefined ? overloaded() : cannotConnect(failure.cause));
     }

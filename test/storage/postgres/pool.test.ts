@@ -226,6 +226,20 @@ it('the feed uses both of its connections in the smallest pool', async () => {
   await pool.close();
 });
 
+it('reads of the feed may wait up to the limit of the pool, which has more connections', async () => {
+  const { driver, statements } = heldDriver(async () => {});
+  const pool = new PostgresPool(driver, { ...settings, poolSize: 3, maxWaiting: 0 }, () => {});
+  const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
+  const running = [read(), read(), read()];
+  await assert.rejects(read(), { kind: 'overloaded' });
+  for (let i = 0; i < running.length; i += 1) {
+    await until(() => statements.length > i, 'the next read runs');
+    statements[i]?.resolve({ rows: [] });
+  }
+  assert.deepEqual(await Promise.all(running), [[], [], []]);
+  await pool.close();
+});
+
 it('a call searches for a server once, and fails if its connection is then refused too', async () => {
   const attempts = ['refused', 'probed', 'refused', 'probed', 'opened'];
   const driver = fakeDriver(
