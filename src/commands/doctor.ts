@@ -35,10 +35,10 @@ export const doctor: Command = {
     const levels = new Set<Finding['level']>();
     const examineProcess = async () => [examineNode(nodeVersion)];
     const examineReads = () =>
-      examineStandbys(parsed.config).catch((cause) => failed(new Error('--read-database', { cause })));
+      examineStandbys(parsed.config).catch((error) => failed(error, '--read-database: '));
     const examineStores = [examineDatabase, examineReads];
     for (const examine of [examineProcess, examineOpenFiles, examineFiles, ...examineStores, examinePorts]) {
-      for (const { level, what, remedy } of await examine(parsed, files).catch(failed)) {
+      for (const { level, what, remedy } of await examine(parsed, files).catch((error) => failed(error))) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
         stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
@@ -81,9 +81,9 @@ async function examineDatabase({ config }: ParsedConfig): Promise<Finding[]> {
 }
 
 /** The reason why something could not be examined. */
-function failed(error: unknown): Finding[] {
+function failed(error: unknown, option = ''): Finding[] {
   const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';
-  return [fail(describeError(error), advice)];
+  return [fail(option + describeError(error), advice)];
 }
 
 async function examinePorts({ config }: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {

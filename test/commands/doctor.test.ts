@@ -135,7 +135,7 @@ describe('users-service doctor', () => {
     const { code, lines, problems } = await doctor([...free, ...args, '--read-database', standbys]);
     assert.deepEqual([code, problems.length], [1, 2]);
     assert.match(problems[0] ?? '', /^fail {2}127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/);
-    assert.match(problems[1] ?? '', /^fail {2}--read-database: .*ENOENT.*nowhere\.pem/);
+    assert.match(problems[1] ?? '', /^fail {2}--read-database: .*ENOENT.*nowhere\.pem.*; correct the URL$/);
     assert.match(lines.at(-1) ?? '', /^ok {4}gRPC port/);
   });
 
