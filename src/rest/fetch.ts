@@ -72,7 +72,10 @@ function toResponse(incoming: IncomingMessage, method: string, signal: AbortSign
   for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '');
   for (const name of ofConnection) if (name !== 'content-length') headers.delete(name);
   if (method !== 'HEAD' && !withoutBody.includes(status)) {
-    signal.addEventListener('abort', () => incoming.destroy(signal.reason));
+    const abort = () => void incoming.destroy(signal.reason);
+    signal.addEventListener('abort', abort);
+    // A host may use its `Request` again.
+    incoming.on('close', () => signal.removeEventListener('abort', abort));
     return new Response(Readable.toWeb(incoming), { status, headers });
   }
   incoming.resume();

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { getEventListeners } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CallOptions,
   createFetchHandler,
@@ -302,6 +304,14 @@ describe('the fetch handler', () => {
     await assert.rejects(async () => {
       while ((await reader?.read())?.done === false);
     }, reason);
+  });
+
+  it('leaves no listener on the signal of a request that is used again', async () => {
+    const { handle } = create();
+    const request = new Request(`${base}/users`);
+    for (let i = 0; i < 3; i += 1) await (await handle(request)).text();
+    await nextTurn();
+    assert.equal(getEventListeners(request.signal, 'abort').length, 0);
   });
 
   it('does not end the body early for a signal that aborts before the body is read', async () => {
