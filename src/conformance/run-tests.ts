@@ -13,8 +13,8 @@ export interface TestResult {
 
 // With a broken store, a test may never end. The runner has no limit for each test of a suite.
 const allTestsTimeoutMs = 30 * 60_000;
-// Failures of a suite that are not those of its tests: in the function of its `describe`, or after its tests.
-const ownFailures = ['testCodeFailure', 'hookFailed'];
+// Failures of a suite that are not those of its tests: in the function of its `describe`, after its tests, or of `all`.
+const ownFailures = ['testCodeFailure', 'hookFailed', 'testTimeoutFailure'];
 
 /** What the test runner calls once it has loaded `declared-tests.ts`. */
 export let declareTests = (): void => {};
@@ -36,13 +36,14 @@ export async function* runTests(
   for await (const { type, data } of run(options)) {
     if (type === 'test:start') groups[data.nesting] = data.name;
     if (type !== 'test:pass' && type !== 'test:fail') continue;
-    // The runner itself ends only after all connections of this process are closed.
-    if (data.nesting === 0) return;
     const { error } = type === 'test:fail' ? data.details : {};
     const isSuite = data.details.type === 'suite';
-    if (isSuite && !ownFailures.includes(Object(error).failureType)) continue;
-    const subject = groups[data.nesting - (isSuite ? 0 : 1)] ?? '';
-    const name = isSuite ? 'declaration and clean-up' : data.name;
-    yield { subject, name, ...(error && { error: error.cause ?? error }) };
+    if (!isSuite || ownFailures.includes(Object(error).failureType)) {
+      const subject = groups[data.nesting - (isSuite ? 0 : 1)] ?? '';
+      const name = isSuite ? 'declaration and clean-up' : data.name;
+      yield { subject, name, ...(error && { error: error.cause ?? error }) };
+    }
+    // The runner itself ends only after all connections of this process are closed.
+    if (data.nesting === 0) return;
   }
 }

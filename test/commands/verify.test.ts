@@ -108,6 +108,7 @@ describe('users-service verify', async () => {
       'lists passes undefined',
       'lists declaration and clean-up Error: not closed',
       'changes never ends test did not finish before its parent and was cancelled',
+      'all declaration and clean-up test timed out after 500ms',
     ]);
   });
 
