@@ -22,7 +22,7 @@ export let declareTests = (): void => {};
 /**
  * Runs the tests that a function declares, in this process. Call it once in each process. `concurrency` limits how
  * many subjects run at once, and how many tests of each. The results are in order of declaration. After `timeout`, in
- * ms, all tests that have not ended fail.
+ * ms, all tests that have not ended fail; Node.js 24 ignores it.
  */
 export async function* runTests(
   declare: () => void,
