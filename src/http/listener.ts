@@ -93,8 +93,9 @@ export class HttpListener {
       if (isDropped || response.headersSent || response.destroyed) return;
       this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
-    // A response gets its socket in its turn. Before, it emits no `close` in Node.js 24.7 to 24.20.
-    const isQueued = response.socket === null && !response.headersSent;
+    // A response gets its socket in its turn. Before, it emits no `close` in Node.js 24.7 to 24.20. That of a test
+    // double never gets one: Node.js sets the property with the first response of a connection.
+    const isQueued = response.socket === null && !response.headersSent && '_httpMessage' in message.socket;
     if (isQueued) connection.wait(response, this.#shared.memory, () => start(false));
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
     else start(connection.running === undefined);

@@ -3,12 +3,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import {
   createServer,
-  type IncomingMessage,
+  IncomingMessage,
   type RequestListener as NodeListener,
   type Server,
-  type ServerResponse,
+  ServerResponse,
 } from 'node:http';
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
+import { Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
@@ -182,6 +183,16 @@ for (const [name, start] of Object.entries(hosts)) {
     });
   });
 }
+
+it('answers a request of a test double, whose response has no socket', async () => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const head = { method: 'GET', url: '/users', httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] };
+  const request = Object.assign(new IncomingMessage(new Socket()), head);
+  const response = new ServerResponse(request);
+  users(request, response);
+  await until(() => response.writableEnded, 'the response has ended');
+  assert.equal(response.statusCode, 200);
+});
 
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
