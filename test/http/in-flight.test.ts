@@ -159,6 +159,14 @@ test('a connection with too many waiting requests is not read until all of them 
   assert.equal(memory.isShort, false);
 });
 
+test('a waiting request does not start after its connection was destroyed', async () => {
+  const { socket, started, responses } = pipeline(new MemoryBudget(() => undefined, 0), {}, 1);
+  socket.destroy();
+  for (const response of responses) response.assignSocket(socket);
+  await undefined;
+  assert.deepEqual(started, []);
+});
+
 test('the head and the body of a pipelined request count towards the memory of waiting requests', () => {
   const memory = new MemoryBudget(() => undefined, 0, 20_000_000);
   assert.equal(pipeline(memory, { 'content-length': '50000' }).responses.length, 1);
