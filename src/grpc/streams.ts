@@ -26,8 +26,9 @@ const maxTimeoutMs = 2 ** 31 - 1;
 // Only in these units can a timeout of 8 digits, the maximum, be too long for a timer.
 const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
 const shortChunks = Symbol('the number of short chunks');
+const hasChunk = Symbol('whether a chunk has arrived');
 
-type CountedStream = Http2Stream & { [shortChunks]?: number };
+type CountedStream = Http2Stream & { [shortChunks]?: number; [hasChunk]?: true };
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
@@ -110,11 +111,23 @@ function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
       this[shortChunks] = (this[shortChunks] ?? 0) + 1;
       if (this[shortChunks] === maxShortChunks + 1) refuse(this);
     }
-    if (chunk.length <= maxBytes) return push.call(this, chunk);
+    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. So a copy
+    // is kept instead, but not of the first chunk of a stream, because most calls have no other.
+    const isSmallPart = chunk.length < chunk.buffer.byteLength / 2;
+    const kept = isSmallPart && this[hasChunk] ? copyOf(chunk) : chunk;
+    this[hasChunk] = true;
+    if (kept.length <= maxBytes) return push.call(this, kept);
     let isWanted = true;
-    for (let start = 0; start < chunk.length; start += maxBytes) {
-      isWanted = push.call(this, chunk.subarray(start, start + maxBytes));
+    for (let start = 0; start < kept.length; start += maxBytes) {
+      isWanted = push.call(this, kept.subarray(start, start + maxBytes));
     }
     return isWanted;
   };
+}
+
+// Not from the pool, because other copies would keep its whole memory too.
+function copyOf(chunk: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(chunk.length);
+  copy.set(chunk);
+  return copy;
 }

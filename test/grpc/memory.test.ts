@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { channel } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
+import { Readable } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { getChannelzHandlers, status } from '@grpc/grpc-js';
+import { limitStreams } from '../../src/grpc/streams.ts';
 import { startProcess } from '../kit/process.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
@@ -125,6 +128,29 @@ test('a call that sends its message in more than 1,000 short chunks is closed, a
   await t.waitFor(() => assert.deepEqual(reasons(), ['a call has too many short chunks']), {
     timeout: 20_000,
   });
+});
+
+test('a short part of a packet that a call waits with does not keep the packet in memory', async (t) => {
+  const limits = limitStreams(
+    () => true,
+    () => undefined,
+  );
+  const stream = new Readable({ read: () => undefined });
+  channel('http2.server.stream.created').publish({ stream, headers: {} });
+  t.after(() => {
+    channel('http2.server.stream.close').publish({ stream });
+    return limits.end();
+  });
+  const kept: Buffer[] = [];
+  stream.on('data', (chunk: Buffer) => kept.push(chunk));
+  const packet = () => new Uint8Array(4_096).fill(1);
+  for (const length of [100, 100, 600, 4_000]) stream.push(Buffer.from(packet().buffer, 7, length));
+  await t.waitFor(() => assert.equal(Buffer.concat(kept).length, 4_800));
+  assert.ok(Buffer.concat(kept).every((byte) => byte === 1));
+  const held = (chunks: readonly Buffer[]) =>
+    [...new Set(chunks.map(({ buffer }) => buffer))].map((buffer) => buffer.byteLength);
+  // Most calls have only one chunk, so the first is not copied. A chunk of more than 512 bytes is passed in slices.
+  assert.deepEqual(held(kept), [4_096, 100, 600, 4_096]);
 });
 
 test('on a small heap, more connections than fit are closed', async (t) => {
