@@ -20,6 +20,8 @@ export interface RunningRequest {
   readonly id: string;
   readonly response: ServerResponse;
   readonly commonHeaders: Headers;
+  /** How long its client may read nothing of the response, in ms; 0 for no limit. */
+  readonly writeTimeoutMs: number;
   /** When its whole response was written, by `performance.now()`, if the connection then waits for a long body. */
   sentAt: number | undefined;
   header(name: string): string | undefined;

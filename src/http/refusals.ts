@@ -96,6 +96,11 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     const { status, headers, body } = refusalParts(refusal, request);
     response.writeHead(status, headers);
     response.write(body);
+    // The request before it limits how long this response waits for the socket.
+    const ms = connection.running?.writeTimeoutMs ?? 0;
+    const limitStall = () => response.once('close', startStallTimer(response, ms));
+    if (response.socket === null) response.once('socket', limitStall);
+    else limitStall();
     endLingering(response, request);
   }
   // Too late for another status: the current response is the last one.
@@ -164,6 +169,15 @@ export function endLingering(response: ServerResponse, request?: RunningRequest)
   // Counts before the other listeners may free the memory of a chunk.
   req.prependListener('data', count).on('end', end).resume();
   socket.on('end', end).on('close', end);
+}
+
+/**
+ * Starts a timer that closes the connection if the client reads so little of a response that the buffers of the kernel
+ * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
+ */
+export function startStallTimer(response: ServerResponse, ms: number): () => void {
+  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
+  return () => clearTimeout(timer);
 }
 
 /** Sends some last bytes, and ends the connection. Continues to read for at most `lingerMs`, any number of bytes. */

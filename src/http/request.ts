@@ -108,6 +108,10 @@ export class HttpRequest {
     return { ...commonHeaders, ...corsHeaders?.(this), 'x-request-id': this.id };
   }
 
+  get writeTimeoutMs(): number {
+    return this.shared.limits.writeTimeoutMs;
+  }
+
   get isAborted(): boolean {
     return this.raw.socket.destroyed;
   }

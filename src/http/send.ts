@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from './node-http.ts';
-import { endLingering } from './refusals.ts';
+import { endLingering, startStallTimer } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
@@ -31,7 +31,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
     response.end(content);
   }
   if (response.writableLength > 0) {
-    response.once('close', startStallTimer(request));
+    response.once('close', startStallTimer(response, request.writeTimeoutMs));
     request.hold(response.writableLength, () => response.destroy());
   }
 }
@@ -61,7 +61,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
-        await drained().finally(startStallTimer(request));
+        await drained().finally(startStallTimer(response, request.writeTimeoutMs));
         if (response.destroyed) return;
         request.hold(0);
       }
@@ -70,7 +70,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       next = await chunks.next();
     }
     if (response.destroyed) return;
-    response.once('close', startStallTimer(request));
+    response.once('close', startStallTimer(response, request.writeTimeoutMs));
     if (linger) endLingering(response, request);
     else response.end();
   } finally {
@@ -141,16 +141,6 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
   const length = Number(message.headers['content-length'] ?? 0);
   // A client that sent Expect may or may not send its body without 100 Continue: the next request is uncertain.
   return length > (staysOpen ? shortBodyBytes : 0) || (length > 0 && message.headers.expect !== undefined);
-}
-
-/**
- * Starts a timer that closes the connection if the client reads so little of a reply that the buffers of the kernel
- * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
- */
-function startStallTimer({ response, shared }: HttpRequest): () => void {
-  const { writeTimeoutMs: ms } = shared.limits;
-  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
-  return () => clearTimeout(timer);
 }
 
 function sliced(body: Reply['body']): Reply['body'] {

@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import type { Handler } from '../../src/http/listener.ts';
 import { http } from '../../src/http/node-http.ts';
-import { json } from '../../src/http/reply.ts';
+import { type ParserError, refuseUnparsed } from '../../src/http/refusals.ts';
+import { HttpError, json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openPort } from '../../src/start-error.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
+import { createFace, type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
 import { checkForm } from './wire/table.ts';
 
 const hello: Handler = () => json(200, 'hello');
@@ -77,6 +81,39 @@ test('a handler that waits for a malformed body ends, and its request is reporte
     ['request'],
   );
 });
+
+for (const [what, before] of [
+  ['the only request', ''],
+  ['a pipelined request', head('GET /slow')],
+] as const) {
+  test(`the connection of ${what} with a malformed body is closed if its client does not read the rejection`, async (t) => {
+    const slow = held();
+    const limits = { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 300 };
+    const face = createFace(
+      { 'GET /slow': slow.handle, 'POST /echo': echo },
+      {
+        ...{ basePath: '', observe: () => undefined, commonHeaders: {}, limits },
+        toErrorResponse: () => new HttpError(500, 'internal error'),
+      },
+    );
+    const server = createServer(face.listener);
+    server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, () => undefined));
+    // The buffers of the kernel would take the rejection. This pair passes nothing that is not read.
+    const [near, far] = duplexPair({ highWaterMark: 1 });
+    t.after(() => far.destroy());
+    server.emit('connection', far);
+    near.write(`${before}${chunkedHead}zz\r\n`);
+    if (before !== '') {
+      await slow.called;
+      slow.release();
+      near.read();
+      await once(near, 'readable');
+      assert.match(String(near.read()), /200 OK.*"held"$/s);
+    }
+    await once(far, 'close');
+    assert.equal(face.inFlight, 0);
+  });
+}
 
 test('a response of a request that was already rejected as malformed is discarded', async (t) => {
   const slow = held();
