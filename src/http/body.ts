@@ -20,10 +20,26 @@ const bytesPerChunk = 256;
 const pauseEveryBytes = 64 * 1024;
 
 const shortChunkBytes = 1024;
+// Reading pauses after this many short chunks. Otherwise a turn of the event loop would read 300,000 of each connection.
+const pauseEveryChunks = 1_000;
+// To parse a packet of chunks of one byte takes about as long as to write a reply of this length.
+const packetCostBytes = 2 * 1024 * 1024;
 
-/** Merges the short chunks of a chunked body, because the parser makes a Buffer of about 400 bytes for each. */
+/**
+ * Merges the short chunks of a chunked body, because the parser makes a Buffer of about 400 bytes for each. Pauses the
+ * connection after many of them until the scheduler allows more, because the parser passes each by itself.
+ */
 export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
+  const { socket } = message;
+  let chunks = 0;
+  let isPaused = false;
+  const endPause = (): void => {
+    isPaused = false;
+    socket.off('resume', socket.pause);
+    // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
+    if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
+  };
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
   const flush = (): void => {
@@ -33,6 +49,13 @@ export function mergeChunks(message: IncomingMessage): void {
   message.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
     if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
+    chunks += 1;
+    if (chunks % pauseEveryChunks === 0 && !isPaused) {
+      isPaused = true;
+      // Node resumes the socket when the body is read, so pause it again.
+      socket.on('resume', socket.pause).pause();
+      void scheduler.pause(packetCostBytes).then(endPause);
+    }
     // Node runs the microtasks after each chunk, so a microtask would be too early.
     if (length === 0) setImmediate(flush);
     chunk.copy(merged, length);

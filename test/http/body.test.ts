@@ -10,7 +10,7 @@ import { json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
-import { startKit } from '../support/http-kit.ts';
+import { held, startKit } from '../support/http-kit.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 const nested = (depth: number, open = '[', close = ']') => open.repeat(depth) + close.repeat(depth);
@@ -211,6 +211,45 @@ test('short chunks that wait to be read stop the connection like long ones', () 
   let count = 0;
   while (message.push(Buffer.from('a')) && count < 200_000) count += 1;
   assert.ok(count < 200_000, `${count} chunks`);
+});
+
+test('a packet of many short chunks ends the turn of its connection, also if no handler reads them', async (t) => {
+  const count = 200_000;
+  const ended = Promise.withResolvers<void>();
+  async function* chunks() {
+    yield 'a';
+    await ended.promise;
+  }
+  const handle: Handler = ({ raw }) => {
+    raw.once('end', ended.resolve);
+    return { status: 200, body: { chunks: chunks() } };
+  };
+  const { port } = await startKit(t, { 'POST /stream': handle });
+  const pauses = t.mock.method(scheduler, 'pause');
+  const wire = await Wire.open(t, port);
+  wire.write(head('POST /stream', ...chunkedHeaders), '1\r\na\r\n'.repeat(count), '0\r\n\r\n');
+  assert.equal((await wire.next()).body, 'a');
+  // A packet has at most 64 KiB, and each chunk 6 bytes.
+  const long = pauses.mock.calls.filter(({ arguments: [bytes = 0] }) => bytes > 1_000_000);
+  assert.ok(long.length >= Math.floor((count * 6) / 65_536), `${long.length} pauses`);
+});
+
+test('a body in short chunks that waits to be read does not fill memory', async (t) => {
+  const slow = held();
+  let bytesRead = () => 0;
+  const handle: Handler = (request) => {
+    bytesRead = () => request.raw.socket.bytesRead;
+    return slow.handle(request);
+  };
+  const { port } = await startKit(t, { 'POST /slow': handle });
+  const wire = await Wire.open(t, port);
+  wire.write(head('POST /slow', ...chunkedHeaders), '1\r\na\r\n'.repeat(500_000), '0\r\n\r\n');
+  await slow.called;
+  for (let i = 0; i < 200; i += 1) await scheduler.pause();
+  // The buffer of the request has 64 KiB, for which six times as many bytes are read.
+  assert.ok(bytesRead() < 1_000_000, `${bytesRead()} bytes`);
+  slow.release();
+  assert.equal((await wire.next()).body, '"held"');
 });
 
 test('a client that continues to send beyond the limit can still read the rejection', async (t) => {
