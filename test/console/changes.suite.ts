@@ -174,6 +174,25 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByRole('heading', { name: 'First' }).waitFor();
   });
 
+  test('appear in an open post behind a proxy that removes entity tags', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, 'about:blank');
+    await page.route('**/posts/1', async (route) => {
+      const response = await route.fetch();
+      const { etag: _, ...headers } = response.headers();
+      await route.fulfill({ response, headers });
+    });
+    await page.goto(`${http}/#/users/1`);
+    await isLive(page);
+    const title = page.locator('#post-edit-title:focus');
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await title.waitFor();
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    await hasText(title, 'First');
+  });
+
   test('appear in the list when the changed post is left to edit another one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -137,7 +137,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
         if (!isTyped) close();
         return true;
       }
-      if (versionOf(tagged) > versionOf(opened)) show(tagged);
+      // Behind a proxy that removes entity tags, the version of the open post is not a number.
+      if (!(versionOf(tagged) <= versionOf(opened))) show(tagged);
       return true;
     },
 
