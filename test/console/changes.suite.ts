@@ -193,6 +193,27 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await hasText(title, 'First');
   });
 
+  test('that were missed appear in a post that is left while the list is read again', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    await page.evaluate('hide(true)');
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    const lists = await holdReads(page, '**/users/1/posts?*');
+    const post = await holdReads(page, '**/users/1/posts/1');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await Promise.all([lists.reached, post.reached]);
+    await page.getByRole('button', { name: 'Edit Two' }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    lists.release();
+    await page.locator('#post-list:not([aria-busy="true"])').waitFor();
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'First']);
+  });
+
   test('appear in the list when the changed post is left to edit another one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

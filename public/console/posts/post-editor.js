@@ -36,6 +36,11 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
    * @type {Tagged<Post> | undefined}
    */
   let changed;
+  /**
+   * The open post before it was read again. The list, which is read at the same time, may have a later version.
+   * @type {Tagged<Post> | undefined}
+   */
+  let reread;
 
   const kind = postKind(posts);
   const editForm = createEditForm(form, kind, {
@@ -81,7 +86,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     opening.abort();
     // The post may have been saved, or changed by another person, while it was open. This also moves a focus in the
     // form to the post, before the form closes.
-    if (opened !== undefined) list.update(opened.record, form.hasAttribute('data-deleted') ? 'Deleted' : '');
+    const mark = form.hasAttribute('data-deleted') ? 'Deleted' : '';
+    if (opened !== undefined) list.update(opened.record, mark, mark === '' && opened === reread);
     opened = undefined;
     editForm.close();
     form.hidden = true;
@@ -113,6 +119,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     /** Reads the open post again. The list, which is read at the same time, shows any failure. */
     async reload() {
       if (opened === undefined) return;
+      reread = opened;
       const { record } = opened;
       try {
         show(await read(record));

@@ -103,9 +103,10 @@ export function createPostList(list, edit) {
      * Shows a changed post in its place.
      * @param {Post} post
      * @param {'' | 'Changed' | 'Deleted'} mark for a change by another person
+     * @param {boolean} isOld whether the response to a running read may be newer, but not older
      */
-    update(post, mark = '') {
-      change(post, () => {
+    update(post, mark = '', isOld = false) {
+      const make = () => {
         const shown = itemOf(post);
         if (shown === undefined) return;
         const hadFocus = shown.contains(document.activeElement);
@@ -113,7 +114,9 @@ export function createPostList(list, edit) {
         part(made, 'changed', HTMLElement).textContent = mark;
         shown.replaceWith(made);
         if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
-      });
+      };
+      if (isOld) make();
+      else change(post, make);
     },
 
     /** @param {Post} post */
