@@ -130,10 +130,12 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
   await writeFile(join(folder, 'users-service'), command, { mode: 0o755 });
   const [, script = ''] =
     /^```sh\n(#!\/bin\/sh\n[\s\S]*?)^```$/m.exec(documents.get('src/commands/README.md') ?? '') ?? [];
-  const { pid } = spawn('sh', ['-c', script], {
+  // The script and its commands are a process group. It ends with the pipe that only this process keeps open.
+  const guarded = `exec 3<&0; { cat <&3; kill -KILL -$$; } & ${script}`;
+  const { stdin } = spawn('sh', ['-c', guarded], {
     cwd: folder,
     detached: true,
-    stdio: 'ignore',
+    stdio: ['pipe', 'ignore', 'ignore'],
     env: {
       ...process.env,
       PATH: `${folder}:${process.env['PATH']}`,
@@ -141,9 +143,7 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
       WEBHOOK: `http://127.0.0.1:${(webhook.address() as AddressInfo).port}`,
     },
   });
-  // The script and its commands are a process group.
-  assert.ok(pid !== undefined);
-  t.after(() => process.kill(-pid, 'SIGKILL'));
+  t.after(() => stdin.destroy());
   for (const name of ['Ada', 'Grace "%s" \\']) {
     const headers = { 'content-type': 'application/json' };
     await fetch(`${http}/users`, { method: 'POST', headers, body: JSON.stringify({ name }) });
