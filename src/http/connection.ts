@@ -99,8 +99,9 @@ export class Connection {
   }
 
   #start(start: () => void): void {
+    this.waiting.delete(start);
     // In Node.js 24.7, a response may get the socket although its client has disconnected.
-    if (!this.waiting.delete(start) || this.#socket.destroyed) return;
+    if (this.#socket.destroyed) return;
     if (this.waiting.size === 0) {
       this.#waitingBytes = 0;
       this.#endPause?.();
