@@ -317,6 +317,8 @@ describe('users-service changes', () => {
     [[], /^users-service: usage: users-service changes --url URL/],
     [['--url', 'ftp://x'], /--url must be the address of a service/],
     [['--url', 'http://ada:hunter2@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
+    [['--url', 'http://ada@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
+    [['--url', 'http://:hunter2@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
     [['--url', 'http://127.0.0.1:6667'], /--url must have another port: 6667 is reserved/],
     [['--url', 'http://127.0.0.1:9/?x=1'], /--url must have no user, password, query or fragment/],
     [[...url, '--after', 'x'], /--after must be a whole number/],
