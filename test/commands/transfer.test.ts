@@ -531,6 +531,15 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     assert.deepEqual([code, stderr], [1, 'users-service: line 2 is longer than 262144 bytes\n']);
   });
 
+  it('rejects a line of 262,145 bytes, but accepts one of 262,144', async (t) => {
+    const args = ['import', '--partial', '--database', await newStore(t)];
+    const rejected = await runCommand(args, { input: `${user.padEnd(262_145)}\n` });
+    assert.equal(rejected.code, 1);
+    assert.match(rejected.stderr, /^users-service: line 1 is longer than 262144 bytes$/m);
+    const { stdout, stderr } = await runCommand(args, { input: `${user.padEnd(262_144)}\n` });
+    assert.match(stdout, /^imported 1 new of 1 record, /, stderr);
+  });
+
   it('but accepts the longest record, with each character escaped, and lines that end with CR LF', async (t) => {
     const escaped = (count: number) => '\\ud83d\\ude00'.repeat(count);
     const post = `{"type":"post","id":1,"userId":1,"title":"${escaped(200)}","body":"${escaped(10_000)}"}`;
