@@ -288,6 +288,16 @@ it('passes no request to the host after a response that closes the connection', 
   assert.deepEqual([await wire.end(), passed], [[], ['/own?1']]);
 });
 
+it('keeps reading a connection whose responses the host has ended before it calls the listener', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const server = createServer((request, response) => {
+    response.once('close', () => users(request, response)).end('own');
+  });
+  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  // More than may wait on a connection.
+  for (let i = 0; i < 40; i += 1) assert.equal((await wire.write(head('GET /users')).next()).body, 'own');
+});
+
 it('redirects the path at which Connect has mounted it to the page below', async (t) => {
   const users = createRequestListener({ repository: createMemoryStore() });
   const url = await listenOn(t, createServer(connect(users)));
