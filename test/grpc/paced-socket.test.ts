@@ -112,6 +112,16 @@ test('both directions end, and a reset of the client closes the connection', asy
   await once(paced, 'close');
 });
 
+test('the end of the writing direction reaches the client after all bytes', async (t) => {
+  const { client, paced } = await openPair(t);
+  const ended = once(client, 'end');
+  const read: unknown[] = [];
+  client.on('data', (bytes) => read.push(String(bytes)));
+  paced.end('last');
+  await ended;
+  assert.deepEqual(read, ['last']);
+});
+
 test('calls that their client cancels at once start in several turns of the event loop', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0 });
   // Loads grpc-js.
