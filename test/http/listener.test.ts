@@ -173,6 +173,12 @@ test('a request beyond maxInFlight returns 503 until another has ended', async (
   assert.equal((await second.next()).status, 200);
 });
 
+test('a pipelined request starts after the previous one has left the requests in flight', async (t) => {
+  const kit = await startKit(t, { 'GET /hello': hello }, { limits: { maxInFlight: 1 } });
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /hello').repeat(3));
+  for (let i = 0; i < 3; i += 1) assert.equal((await wire.next()).status, 200);
+});
+
 test('with maxInFlight 0, requests are accepted while a hundred others run', async (t) => {
   const { handle } = hanging();
   const routes = { 'GET /hang': handle, 'GET /hello': hello };
