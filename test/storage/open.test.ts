@@ -123,6 +123,16 @@ describe('openStore', () => {
     }
   });
 
+  it('ignores an option that is undefined', async () => {
+    const names = ['now', 'onCreated', 'onWarning', 'applicationName', 'mustExist', 'maxPendingWrites'];
+    const options: object = Object.fromEntries(names.map((name) => [name, undefined]));
+    for (const url of ['memory:', `sqlite:${folder}/undefined.db`]) {
+      const store = await openStore(url, options);
+      await store.ping();
+      await store.close();
+    }
+  });
+
   it('rejects an option mustExist that is not a boolean', async () => {
     const error = { name: 'TypeError', message: 'mustExist must be true or false' };
     for (const mustExist of ['false', null]) {
