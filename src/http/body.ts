@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
@@ -32,10 +33,9 @@ const packetCostBytes = 2 * 1024 * 1024;
 export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
   const { socket } = message;
-  let chunks = 0;
-  let isPaused = false;
+  const connection = connectionOf(socket);
   const endPause = (): void => {
-    isPaused = false;
+    connection.rests = false;
     socket.off('resume', socket.pause);
     // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
     if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
@@ -49,9 +49,9 @@ export function mergeChunks(message: IncomingMessage): void {
   message.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
     if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
-    chunks += 1;
-    if (chunks % pauseEveryChunks === 0 && !isPaused) {
-      isPaused = true;
+    connection.shortChunks += 1;
+    if (connection.shortChunks % pauseEveryChunks === 0 && !connection.rests) {
+      connection.rests = true;
       // Node resumes the socket when the body is read, so pause it again.
       socket.on('resume', socket.pause).pause();
       void scheduler.pause(packetCostBytes).then(endPause);

@@ -36,6 +36,10 @@ export class Connection {
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   failed = false;
+  /** The number of short chunks in all bodies, because one packet can contain the bodies of many requests. */
+  shortChunks = 0;
+  /** Whether reading is paused because of them. */
+  rests = false;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
   /** Functions that start the waiting pipelined requests. */

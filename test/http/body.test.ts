@@ -234,6 +234,24 @@ test('a packet of many short chunks ends the turn of its connection, also if no 
   assert.ok(long.length >= Math.floor((count * 6) / 65_536), `${long.length} pauses`);
 });
 
+test('the short chunks of many requests in one packet pause their connection, without a warning', async (t) => {
+  const handle: Handler = async ({ raw }) => json(200, (await readBody(raw, limit, () => undefined)).length);
+  const { port } = await startKit(t, { 'POST /length': handle });
+  const warned = t.mock.fn();
+  process.on('warning', warned);
+  t.after(() => process.off('warning', warned));
+  const pauses = t.mock.method(scheduler, 'pause');
+  const wire = await Wire.open(t, port);
+  // The first bodies are too short for a pause of their own.
+  for (const count of [900, 1_000]) {
+    const body = `${'1\r\na\r\n'.repeat(count)}0\r\n\r\n`;
+    wire.write((head('POST /length', ...chunkedHeaders) + body).repeat(20));
+    for (let i = 0; i < 20; i += 1) assert.equal((await wire.next()).body, String(count));
+    assert.notEqual(pauses.mock.callCount(), 0);
+  }
+  assert.equal(warned.mock.callCount(), 0);
+});
+
 test('a body in short chunks that waits to be read does not fill memory', async (t) => {
   const slow = held();
   let bytesRead = () => 0;
