@@ -176,7 +176,9 @@ export function endLingering(response: ServerResponse, request?: RunningRequest)
  * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
  */
 export function startStallTimer(response: ServerResponse, ms: number): () => void {
-  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
+  // A response that lingers is not stalled.
+  const end = (): unknown => response.writableLength > 0 && response.destroy();
+  const timer = ms === 0 ? undefined : setTimeout(end, ms).unref();
   return () => clearTimeout(timer);
 }
 

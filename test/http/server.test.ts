@@ -115,6 +115,16 @@ for (const [what, before] of [
   });
 }
 
+test('a client that sends for longer than `writeTimeoutMs` can still read the rejection of a malformed body', async (t) => {
+  const { port } = await startKit(t, { 'POST /echo': echo }, { limits: { writeTimeoutMs: 100 } });
+  const wire = (await Wire.open(t, port)).write(chunkedHead, 'zz\r\n');
+  assert.equal((await wire.next()).status, 400);
+  const start = performance.now();
+  await wire.end();
+  // A connection that is destroyed at once is reset at the next bytes of the client, which loses the response.
+  assert.ok(performance.now() - start > 500);
+});
+
 test('a response of a request that was already rejected as malformed is discarded', async (t) => {
   const slow = held();
   const kit = await startKit(t, { 'POST /slow': slow.handle });
