@@ -21,7 +21,7 @@ const bytesPerChunk = 256;
 const pauseEveryBytes = 64 * 1024;
 
 const shortChunkBytes = 1024;
-// Reading pauses after this many short chunks. Otherwise a turn of the event loop would read 300,000 of each connection.
+// Reading pauses after this many short chunks. Otherwise a turn of the event loop would read up to 300,000 of them.
 const pauseEveryChunks = 1_000;
 // To parse a packet of chunks of one byte takes about as long as to write a reply of this length.
 const packetCostBytes = 2 * 1024 * 1024;
@@ -35,7 +35,7 @@ export function mergeChunks(message: IncomingMessage): void {
   const { socket } = message;
   const connection = connectionOf(socket);
   const endPause = (): void => {
-    connection.rests = false;
+    connection.isPausedByChunks = false;
     socket.off('resume', socket.pause);
     // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
     if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
@@ -50,8 +50,8 @@ export function mergeChunks(message: IncomingMessage): void {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
     if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
     connection.shortChunks += 1;
-    if (connection.shortChunks % pauseEveryChunks === 0 && !connection.rests) {
-      connection.rests = true;
+    if (connection.shortChunks % pauseEveryChunks === 0 && !connection.isPausedByChunks) {
+      connection.isPausedByChunks = true;
       // Node resumes the socket when the body is read, so pause it again.
       socket.on('resume', socket.pause).pause();
       void scheduler.pause(packetCostBytes).then(endPause);

@@ -36,10 +36,9 @@ export class Connection {
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   failed = false;
-  /** The number of short chunks in all bodies, because one packet can contain the bodies of many requests. */
+  /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
   shortChunks = 0;
-  /** Whether reading is paused because of them. */
-  rests = false;
+  isPausedByChunks = false;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
   /** Functions that start the waiting pipelined requests. */
