@@ -4,6 +4,7 @@
  *
  *   npm run try:fuzz -- [--inputs 100000] [--seed N]
  */
+import { createProgress } from '../src/commands/progress.ts';
 import { createService } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { fuzz } from '../test/kit/fuzz/run.ts';
@@ -24,21 +25,17 @@ const service = createService({
 });
 const { http, grpc = '' } = await service.listen();
 const prototype = Object.getOwnPropertyNames(Object.prototype).join();
-const startedAt = performance.now();
 console.log(`seed ${seed}, ${inputs} inputs`);
+const progress = createProgress(process.stderr, 'fuzz', inputs);
 
 const { statuses, users } = await fuzz({
   httpPort: Number(new URL(http).port),
   grpcPort: Number(grpc.split(':')[1]),
   seed,
   inputs,
-  onProgress(done) {
-    if (done % 500 !== 0 && done !== inputs) return;
-    const perSecond = (done / (performance.now() - startedAt)) * 1000;
-    process.stderr.write(`\r${done}/${inputs} ${perSecond.toFixed()} a second`);
-  },
+  onProgress: progress.update,
 });
-process.stderr.write('\n');
+progress.finish();
 
 let changed = 0;
 for (const [id, body] of users) {
