@@ -27,10 +27,14 @@ const pauseEveryChunks = 1_000;
 const packetCostBytes = 2 * 1024 * 1024;
 
 /**
- * Merges the short chunks of a chunked body, because the parser makes a Buffer of about 400 bytes for each. Pauses the
- * connection after many of them until the scheduler allows more, because the parser passes each by itself.
+ * Merges the short chunks of a chunked or long body, because the parser makes a Buffer of about 400 bytes for each of
+ * them, and for each TLS record. Pauses the connection after many of them until the scheduler allows more, because the
+ * parser passes each by itself.
  */
 export function mergeChunks(message: IncomingMessage): void {
+  const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
+  const isShort = coding === undefined && Number(contentLength) <= shortChunkBytes;
+  if (isShort || message.complete) return;
   const push = message.push.bind(message);
   const { socket } = message;
   const connection = connectionOf(socket);

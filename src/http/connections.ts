@@ -10,6 +10,8 @@ const maxRejectingAtOnce = 100;
 const minIdleMs = 100;
 // At most this many are checked for a new connection, which replaces the one of them that has waited longest.
 const maxChecks = 100;
+// A TLS handshake makes 5 keys, and a change of the keys that the client requests 2. Clients change them rarely.
+const maxKeys = 1_000;
 const warnEveryMs = 60_000;
 
 export interface ConnectionsOptions {
@@ -62,6 +64,12 @@ export class Connections {
       track(this.#accepted, socket);
       if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
+    });
+    // Emitted for each key of a TLS connection. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
+    server.on('keylog', (_line: Buffer, socket: Socket) => {
+      const connection = connectionOf(socket);
+      connection.keys += 1;
+      if (connection.keys > maxKeys) socket.destroy();
     });
     server.on('secureConnection', (socket: Socket) => {
       this.#ready.delete(Reflect.get(socket, '_parent'));

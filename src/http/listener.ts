@@ -87,7 +87,7 @@ export class HttpListener {
     // started, but waits like others, so that reading pauses if many follow.
     const isDropped = connection.failed;
     if (!isDropped) connection.newest = response;
-    if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
+    mergeChunks(message);
     const start = (mayBeFirst: boolean): void => {
       // Meanwhile, an error or the host may have used the response. A destroyed one emits no `close` for the request.
       if (isDropped || response.headersSent || response.destroyed) return;

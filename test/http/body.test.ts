@@ -3,13 +3,16 @@ import { once } from 'node:events';
 import { createServer, IncomingMessage } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import { discardBody, maxJsonDepth, mergeChunks, parseJson, readBody } from '../../src/http/body.ts';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { held, startKit } from '../support/http-kit.ts';
 
 const bytes = (text: string) => Buffer.from(text);
@@ -207,6 +210,7 @@ test('a body that arrives byte by byte counts with the memory that its chunks ne
 
 test('short chunks that wait to be read stop the connection like long ones', () => {
   const message = new IncomingMessage(new Socket());
+  message.headers = { 'transfer-encoding': 'chunked' };
   mergeChunks(message);
   let count = 0;
   while (message.push(Buffer.from('a')) && count < 200_000) count += 1;
@@ -232,6 +236,18 @@ test('a packet of many short chunks ends the turn of its connection, also if no 
   // A packet has at most 64 KiB, and each chunk 6 bytes.
   const long = pauses.mock.calls.filter(({ arguments: [bytes = 0] }) => bytes > 1_000_000);
   assert.ok(long.length >= Math.floor((count * 6) / 65_536), `${long.length} pauses`);
+});
+
+test('short TLS records of a body pause their connection like short chunks', async (t) => {
+  const handle: Handler = async ({ raw }) => json(200, (await readBody(raw, 2_000, () => undefined)).length);
+  const { port } = await startKit(t, { 'POST /length': handle }, { tls: createCertificate() });
+  const pauses = t.mock.method(scheduler, 'pause');
+  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  t.after(() => socket.destroy());
+  socket.write(head('POST /length', 'Content-Length: 2000', 'Connection: close'));
+  for (let i = 0; i < 2_000; i += 1) await new Promise((resolve) => socket.write('a', resolve));
+  assert.match(await text(socket), /2000$/);
+  assert.equal(pauses.mock.callCount(), 2);
 });
 
 test('the short chunks of many requests in one packet pause their connection, without a warning', async (t) => {

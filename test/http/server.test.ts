@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
 import { duplexPair } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -16,6 +18,7 @@ import { openPort } from '../../src/start-error.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace, type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
+import { hasTool } from '../support/tool.ts';
 import { checkForm } from './wire/table.ts';
 
 const hello: Handler = () => json(200, 'hello');
@@ -426,6 +429,32 @@ for (const [limit, timeouts] of Object.entries({
     assert.deepEqual(await wire.end(), []);
   });
 }
+
+const noOpenssl = hasTool('openssl') ? false : 'openssl is not installed';
+test('a client may change the keys of TLS, but not without end', { skip: noOpenssl }, async (t) => {
+  const { port } = await startKit(t, { 'GET /hello': hello }, { tls: createCertificate() });
+  const client = spawn('openssl', ['s_client', '-connect', `127.0.0.1:${port}`, '-quiet', '-no_ign_eof']);
+  t.after(() => client.kill());
+  // In the end, the server closes the connection.
+  client.stdin.on('error', () => undefined);
+  const change = () => client.stdin.write('K\n');
+  let received = '';
+  client.stdout.on('data', (bytes: Buffer) => {
+    received += bytes;
+    change();
+  });
+  let changes = 0;
+  change();
+  for await (const line of createInterface(client.stderr)) {
+    if (line !== 'KEYUPDATE') continue;
+    changes += 1;
+    if (changes === 100) client.stdin.write(head('GET /hello'));
+    else if (changes < 10_000) change();
+    else client.kill();
+  }
+  assert.match(received, /^HTTP\/1\.1 200 OK\r\n/);
+  assert.ok(changes < 10_000, `${changes} changes`);
+});
 
 test('a head that arrives in small pieces is rejected at the timeout', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
