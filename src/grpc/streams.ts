@@ -105,8 +105,10 @@ function isBinary(name: string): boolean {
 function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
   const { push } = Readable.prototype;
   return function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
-    // The end of a stream that was reset would let grpc-js run the handler of an incomplete request.
-    if (chunk === null) return !this.destroyed && push.call(this, chunk);
+    // The end of a stream that was reset would let grpc-js run the handler of an incomplete request. After a reset
+    // without an error, Node.js destroys the stream only once it was read to this end.
+    if (chunk === null && this.aborted) queueMicrotask(() => this.destroy());
+    if (chunk === null) return !this.destroyed && !this.aborted && push.call(this, chunk);
     if (chunk.length < shortChunkBytes) {
       this[shortChunks] = (this[shortChunks] ?? 0) + 1;
       if (this[shortChunks] === maxShortChunks + 1) refuse(this);

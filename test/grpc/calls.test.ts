@@ -135,7 +135,7 @@ for (const [what, path, headers, code] of unfinished) {
 }
 
 for (const bytes of [0, 6, 7]) {
-  for (const end of ['reset', 'cut off']) {
+  for (const end of ['reset', 'reset without an error', 'cut off']) {
     test(`a gRPC call that is ${end} after ${bytes} of 7 bytes does not reach the store, and is reported as CANCELLED`, async (t) => {
       const repository = createMemoryStore();
       const get = t.mock.method(repository.users, 'get');
@@ -145,6 +145,7 @@ for (const bytes of [0, 6, 7]) {
       client.write(dataFrame(1, framed(Uint8Array.of(8, 9)).subarray(0, bytes)));
       await roundTrip(client);
       if (end === 'reset') client.write(resetFrame(1));
+      else if (end === 'reset without an error') client.write(resetFrame(1, constants.NGHTTP2_NO_ERROR));
       else client.destroy();
       await until(() => calls().length > 0, 'the call is reported');
       assert.deepEqual(

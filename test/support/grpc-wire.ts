@@ -130,8 +130,8 @@ export function dataFrame(stream: number, bytes: Uint8Array): Buffer {
 }
 
 /** The frame with which a client cancels a call. Without an end of the stream before it, unlike the client of Node.js. */
-export function resetFrame(stream: number): Buffer {
-  return frame(3, 0, stream, Buffer.of(0, 0, 0, constants.NGHTTP2_CANCEL));
+export function resetFrame(stream: number, code: number = constants.NGHTTP2_CANCEL): Buffer {
+  return frame(3, 0, stream, Buffer.of(0, 0, 0, code));
 }
 
 /** A frame of HTTP/2 (RFC 9113, 4.1). */
