@@ -1,5 +1,6 @@
 import { Server } from '@grpc/grpc-js';
-import { type CheckedOptions, readOptions } from '../config.ts';
+import { checkRange } from '../check-range.ts';
+import { type CheckedOptions, options as optionTable, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
@@ -45,12 +46,14 @@ const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight'
 export function addUsersService(server: AnyServer, options: UsersServiceOptions): void {
   checkRepository(options?.repository);
   for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
-  const { repository, auth, apiKeys, maxInFlight, observe } = options;
-  const checked = readOptions({ auth, apiKeys, limits: { maxInFlight } });
+  const { default: preset, range } = optionTable['max-in-flight'];
+  const { repository, auth, apiKeys, maxInFlight = preset, observe } = options;
+  checkRange('maxInFlight', maxInFlight, range);
+  const checked = readOptions({ auth, apiKeys });
   const handlers = userHandlers(repository, {
     access: new Access(checked.auth, checked.apiKeys),
     observe: fanOut(observe),
-    gate: { inFlight: 0, maxInFlight: checked.limits.maxInFlight },
+    gate: { inFlight: 0, maxInFlight },
     // The interceptors of a server are fixed when it is created.
     reports: true,
   });

@@ -37,12 +37,8 @@ describe('addUsersService rejects', () => {
     ['an option of a service', { repository, grpcPort: 0 }, /^grpcPort is not an option$/],
     ['an observer that is not a function', { repository, observe: console }, /^observe must be a function/],
     ['an observer that is null', { repository, observe: null }, /^observe must be a function/],
-    [
-      'a limit that is not a number',
-      { repository, maxInFlight: Number.NaN },
-      /^limits.maxInFlight .* not NaN$/,
-    ],
-    ['a negative limit', { repository, maxInFlight: -1 }, /^limits.maxInFlight .* not -1$/],
+    ['a limit that is not a number', { repository, maxInFlight: Number.NaN }, /^maxInFlight .* not NaN$/],
+    ['a negative limit', { repository, maxInFlight: -1 }, /^maxInFlight .* not -1$/],
     ['an unknown mode', { repository, auth: 'some' }, /^auth must be one of none, writes, all/],
     ['a key that is no text', { repository, apiKeys: [1] }, /^apiKeys must be a list of keys/],
   ];

@@ -17,7 +17,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   workers: ['service', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range', 'start-error'],
   rest: ['http', 'domain', 'telemetry', 'config'],
-  grpc: ['domain', 'telemetry', 'config', 'generated'],
+  grpc: ['domain', 'telemetry', 'config', 'check-range', 'generated'],
   http: ['telemetry'],
   storage: ['domain', 'check-range'],
   conformance: ['domain'],
