@@ -113,6 +113,11 @@ export function withoutPasswords(text: string): string {
     .replace(/([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&\s]*/gi, '$1(hidden)');
 }
 
+/** An unknown option or command, without a secret that follows the word for it, as in `--api-keySECRET`. */
+export function withoutSecret(name: string): string {
+  return name.replace(/(key|password|secret|token).+/is, '$1…');
+}
+
 /** The message of an error with those of its causes, in one line and without passwords. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
@@ -161,7 +166,8 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
       if (name in flags) throw new UsageError(`${rawName} must be given once`);
     } else if (!switches.includes(name)) {
       // Only its name, because a key or a URL may follow in the same argument.
-      throw new UsageError(`${rawName.replace(/[\s:/].*/s, '')} is not an option; --help lists all options`);
+      const shown = withoutSecret(rawName.replace(/[\s:/].*/s, ''));
+      throw new UsageError(`${shown} is not an option; --help lists all options`);
     } else if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
     flags[name] = value ?? '';
   }

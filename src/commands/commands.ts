@@ -7,6 +7,7 @@ import {
   readArguments,
   UsageError,
   withoutPasswords,
+  withoutSecret,
 } from './command-line.ts';
 
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
@@ -36,7 +37,7 @@ export async function run(context: CommandContext): Promise<number> {
     const load = commands.get(isNamed ? first : 'serve');
     if (load === undefined) {
       const names = [...commands.keys()].join(', ');
-      const shown = JSON.stringify(withoutPasswords(first));
+      const shown = JSON.stringify(withoutSecret(withoutPasswords(first)));
       throw new UsageError(`${shown} is not a command; the commands are ${names}, help and version`);
     }
     const command = await load();

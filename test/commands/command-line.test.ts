@@ -136,6 +136,10 @@ describe('an invalid command line', () => {
       ['postgres://bob:s3cret@db/app'],
       '"postgres://bob:(hidden)@db/app" is not a command; the commands are serve, copy, export, import, backup, changes, verify, doctor, help and version',
     ],
+    [
+      ['API_KEY=s3cret', 'serve'],
+      '"API_KEY…" is not a command; the commands are serve, copy, export, import, backup, changes, verify, doctor, help and version',
+    ],
   ];
   for (const [argv, problem] of calls) {
     it(`${argv.join(' ')} prints the problem and exits with 2`, async () => {
