@@ -6,7 +6,7 @@ import type { AddressInfo, Server } from 'node:net';
 const backlog = 65_535;
 
 /** The options that can prevent a service from starting. */
-export type StartOption = 'database' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
+export type StartOption = 'database' | 'readDatabase' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
 
 /** A service could not start because of one of its options. */
 export class StartError extends Error {
@@ -26,7 +26,9 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   } catch (caught) {
     // These errors already name the wrong option, except those of Node.js, which have a code.
     if ((caught instanceof TypeError || caught instanceof RangeError) && !('code' in caught)) throw caught;
-    throw new StartError(option, Error.isError(caught) ? caught.message : String(caught), caught);
+    const message = Error.isError(caught) ? caught.message : String(caught);
+    // The store reads the URL of its standbys too.
+    throw new StartError(message.startsWith('readDatabase ') ? 'readDatabase' : option, message, caught);
   }
 }
 

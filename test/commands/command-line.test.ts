@@ -115,6 +115,19 @@ describe('an invalid command line', () => {
       '--database: target_session_attrs must be read-write, primary or any',
     ],
     [
+      [
+        '--port',
+        '0',
+        '--grpc-port',
+        'off',
+        '--database',
+        'postgres://h/d',
+        '--read-database',
+        'postgres://h,h:x/d',
+      ],
+      '--read-database: cannot be used: Invalid URL',
+    ],
+    [
       ['export', '--database', 'postgres://h/d?target_session_attrs=x'],
       'target_session_attrs must be read-write, primary or any',
     ],

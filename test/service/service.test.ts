@@ -100,6 +100,18 @@ describe('listen', () => {
     ['a public folder that Node.js rejects', { publicDir: 'a\0b' }, 'publicDir', /null bytes/],
     ['an invalid certificate', { tls: { cert: 'x', key: 'y' } }, 'tls', /PEM/],
     ['a database that cannot be opened', { database: 'sqlite:/dev/null/x.db' }, 'database', /\/dev\/null/],
+    [
+      'a file for the certificates of standbys that is missing',
+      { database: 'postgres://h/x', readDatabase: 'postgres://h/x?sslrootcert=/nowhere.pem' },
+      'readDatabase',
+      /^readDatabase cannot be used: .*\/nowhere.pem/,
+    ],
+    [
+      'standbys of a store in memory',
+      { readDatabase: 'postgres://h/x' },
+      'readDatabase',
+      /^readDatabase must be standbys/,
+    ],
     ['a database that does not answer', { database: 'postgres://u:secret@127.0.0.1:1/x' }, 'database', /:1 /],
   ];
   for (const [name, options, option, message] of failures) {

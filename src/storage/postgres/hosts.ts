@@ -1,6 +1,6 @@
 import { addAbortListener } from 'node:events';
 import type { Client } from 'pg';
-import { DomainError, invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
+import { invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import { checkParameters } from './parameters.ts';
@@ -43,8 +43,8 @@ const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 
-/** The hosts of a database URL, in its order. */
-export function hostsOf(driver: typeof Client, url: string): Hosts {
+/** The hosts of a database URL, in its order. An error begins with `culprit`. */
+export function hostsOf(driver: typeof Client, url: string, culprit = 'the database URL'): Hosts {
   // If the driver finds a space, it also encodes what is encoded already.
   const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1$2&sslmode=verify-full');
   const given = known.includes('uselibpqcompat=') ? known : known.replace(verifiedModes, '$1verify-full');
@@ -57,7 +57,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
       return { name: `${client.host}:${client.port}`, url: connectionString };
     } catch (caught) {
       // The driver's messages name the wrong part of the URL, but do not quote it: it may contain a password.
-      throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
+      throw invalid(culprit, `cannot be used: ${messageOf(caught)}`);
     }
   };
   return [toHost(first), ...others.map(toHost)];

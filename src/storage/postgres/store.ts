@@ -104,7 +104,8 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   };
   const openPool = (one: PoolSettings) => new PostgresPool(createClient, one, warn);
   const pool = openPool(settings);
-  const standbys = (readDatabase === undefined ? [] : hostsOf(Client, readDatabase)).map((host) => ({
+  const standbyHosts = readDatabase === undefined ? [] : hostsOf(Client, readDatabase, 'readDatabase');
+  const standbys = standbyHosts.map((host) => ({
     host: host.name,
     pool: openPool({ ...limits, writable: false, hosts: [host] }),
   }));
