@@ -3,7 +3,15 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, openUser, readUser, recordRequests } from './people.ts';
+import {
+  addUsers,
+  announced,
+  changeUser,
+  firstNameIs,
+  openUser,
+  readUser,
+  recordRequests,
+} from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
@@ -121,6 +129,38 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await openUser(page, 'Bob');
     held.resolve();
     await announced(page, 'Ada was not saved: Name must not be blank.');
+  });
+
+  test('the reason of a failed save stays while the user is read again, until the change is taken back', async (t) => {
+    const { http } = await startService(t, { changesKept: false });
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.route('**/users/1', (route) =>
+      route.request().method() === 'PATCH' ? route.fulfill({ status: 500 }) : route.continue(),
+    );
+    const form = page.getByRole('form', { name: 'Edit user' });
+    const reason = form.getByText('The service reported an error');
+    const fail = async () => {
+      await form.getByLabel('Name').fill('Ada L');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await reason.waitFor();
+    };
+    await fail();
+    await changeUser(http, 1, { role: 'editor' });
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText('version 2').waitFor();
+    assert.equal(await reason.count(), 1);
+    await form.getByLabel('Name').fill('Ada');
+    assert.equal(await reason.count(), 0);
+    await openUser(page, 'Bob');
+    await page.getByText('User 2').waitFor();
+    await form.getByLabel('Name').fill('Bob L');
+    await openUser(page, 'Ada');
+    await page.getByText('User 1').waitFor();
+    await fail();
+    await openUser(page, 'Bob');
+    await page.getByText('User 2').waitFor();
+    assert.equal(await reason.count(), 0);
   });
 
   test('a page that loads and a change that is being saved show that they wait, and a change can be discarded', async (t) => {

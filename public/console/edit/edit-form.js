@@ -83,6 +83,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   function keepDraft({ base, latest }) {
     const fields = kind.parse(readFields(form));
     const dirty = !sameFields(fields, base);
+    if (!dirty) showProblem(form, problem, undefined);
     writeDraft(kind.draftName(latest.record), dirty ? { fields, base } : undefined);
     drafted(latest.record);
     unsaved.hidden = !dirty;
@@ -130,7 +131,6 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     note.textContent = isConflict
       ? `Another person has changed the ${listed(merge.conflicts)} since you began. When you save, you choose which change to keep.`
       : '';
-    showProblem(form, problem, undefined);
     keepDraft(shown);
   }
 
@@ -147,6 +147,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
       shown = undefined;
       unsaved.hidden = true;
       setBusy(form, false);
+      showProblem(form, problem, undefined);
     },
   };
 }
