@@ -32,6 +32,10 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
         await isInHeader(page),
         `${width} px: the message must stay in the header even with a long name`,
       );
+      const [height, shown] = await page
+        .locator('.toast .text')
+        .evaluate(({ scrollHeight, clientHeight }) => [scrollHeight, clientHeight]);
+      assert.equal(height, shown, `${width} px: a long name must leave space for the rest of the message`);
     }
   });
 
