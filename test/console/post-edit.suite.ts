@@ -43,6 +43,30 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'On engines', body: 'three\tfour' });
   });
 
+  test('a post that is being opened is dimmed, and so are the others while they are read again', async (t) => {
+    const { page, form, edit } = await openPost(t, 'Second');
+    const dimmed = async () => {
+      const opacities = await page.evaluate(
+        '[...document.querySelectorAll(".post")].map((post) => getComputedStyle(post).opacity)',
+      );
+      return (opacities as string[]).map((opacity) => opacity !== '1');
+    };
+    const post = await holdReads(page, `**${first}`);
+    await edit.click();
+    await post.reached;
+    assert.deepEqual(await dimmed(), [false, true]);
+    post.release();
+    await form.waitFor();
+    assert.deepEqual(await dimmed(), [false, false]);
+    const posts = await holdReads(page, '**/users/1/posts?*');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await posts.reached;
+    assert.deepEqual(await dimmed(), [true, false]);
+    posts.release();
+    await page.locator('#post-list[aria-busy="false"]').waitFor();
+    assert.deepEqual(await dimmed(), [false, false]);
+  });
+
   test('changes of different fields of a post are merged without a dialog', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     await edit.click();

@@ -159,6 +159,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       const { signal } = opening;
       /** @type {Tagged<Post> | undefined} */
       let found;
+      list.itemOf(post)?.setAttribute('aria-busy', 'true');
       try {
         found = await read(post);
       } catch (error) {
@@ -168,6 +169,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
           forget(post);
           return announce(nameText(post.title), ' was already deleted');
         }
+      } finally {
+        list.itemOf(post)?.removeAttribute('aria-busy');
       }
       // The item may have been replaced during the read, by a change of another person.
       const item = list.itemOf(post);
