@@ -97,7 +97,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     if (dropped > 0) add({ type: 'dropped', count: dropped });
     dropped = 0;
     add(event, count);
-    timer ??= setTimeout(write, flushAfterMs).unref();
+    timer ??= setTimeout(write, flushAfterMs);
   };
   const send = ({ text, events, lines }: Text): void => {
     // A full disk may have accepted the beginning of a line.
@@ -122,7 +122,6 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   };
   /** The kinds of events in this second. Floods of malformed connections must not hide events of another kind. */
   const floods = new Map<string, { readonly perSecond: number; taken: number; last?: Line }>();
-  let second: NodeJS.Timeout | undefined;
   const endSecond = (): void => {
     for (const [kind, { perSecond, taken, last }] of floods) {
       if (last === undefined) floods.delete(kind);
@@ -132,16 +131,14 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
         floods.set(kind, { perSecond, taken: 1 });
       }
     }
-    clearTimeout(second);
-    second = floods.size === 0 ? undefined : setTimeout(endSecond, 1_000).unref();
+    if (floods.size > 0) setTimeout(endSecond, 1_000).unref();
   };
   /** Prints the first events of each second; the others become one line with a count when it ends. */
   const printLimited = (event: RefusedEvent | FailureEvent): void => {
-    const [kind, perSecond] =
-      event.type === 'refused' ? [`${event.face} ${event.status}`, 1] : [event.where, 20];
+    const [kind, perSecond] = event.type === 'refused' ? [`${event.status}`, 1] : [event.where, 20];
+    if (floods.size === 0) setTimeout(endSecond, 1_000).unref();
     const flood = floods.get(kind) ?? { perSecond, taken: 0 };
     floods.set(kind, flood);
-    second ??= setTimeout(endSecond, 1_000).unref();
     flood.taken += 1;
     if (flood.taken <= perSecond) print(event);
     else flood.last = event;
@@ -171,7 +168,6 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       await waitForReader();
       for (const { lines } of texts.splice(0)) dropped += lines;
       if (dropped + failed > 0) add({ type: 'dropped', count: dropped + failed });
-      dropped = 0;
       writeAll();
       await waitForReader();
     },

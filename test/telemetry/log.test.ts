@@ -160,12 +160,12 @@ describe('a log line', () => {
 
   it('a log line for a failure contains all causes', (t) => {
     const log = start(t);
-    const cause = new Error('outer', { cause: new Error('inner') });
+    const cause = new Error('outer', { cause: { hosts: [new Error('inner', { cause: 'reset' })] } });
     log.observe({ type: 'failure', where: 'store', requestId: 'r1', cause });
     log.flush();
     const [line] = log.events();
     assert.equal(line?.['requestId'], 'r1');
-    assert.match(String(line?.['cause']), /^Error: outer[\s\S]*inner/);
+    assert.match(String(line?.['cause']), /^Error: outer[\s\S]*inner[\s\S]*reset/);
   });
 
   for (const cause of [undefined, null, 'text', 7n, Symbol('x'), Object.create(null), () => undefined]) {
@@ -377,6 +377,34 @@ describe('writing log lines', () => {
     assert.equal(log.lost(), 40_002, 'the lost report is a line too');
   });
 
+  it('counts the lines of a lost report that shares a write with earlier lines', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    let [file, isFull] = ['', true];
+    const sink = {
+      writableLength: 1,
+      write(text: string, done: (error?: Error) => void) {
+        // From now on, the reader is blocked again.
+        sink.writableLength = 1;
+        if (!isFull) file += text;
+        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
+      },
+    };
+    const log = createLog('json', sink, '1.2.3');
+    for (let n = 0; n < 40_000; n += 1) log.observe(request);
+    // Makes room for the report.
+    sink.writableLength = 0;
+    t.mock.timers.tick(20);
+    log.observe(request);
+    log.flush();
+    isFull = false;
+    for (let n = 0; n < 2; n += 1) {
+      log.observe(request);
+      log.flush();
+    }
+    const counts = file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).count]));
+    assert.deepEqual(counts, [undefined, 40_001, undefined]);
+  });
+
   it('reports at its end the lines that could not be written before', async () => {
     const disk = fullDisk(0);
     const log = createLog('json', disk.sink, '1.2.3');
@@ -411,6 +439,15 @@ describe('writing log lines', () => {
       log.events().map(({ event, count }) => [event, count]),
       [['dropped', 100]],
     );
+  });
+
+  it('does not keep a process running after the end, even with the number of a flood', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const before = timers();
+    const log = createLog('json', fullDisk(0).sink, '1.2.3');
+    for (let n = 0; n < 2; n += 1) log.observe(refused);
+    await log.end();
+    assert.equal(timers(), before);
   });
 
   it('includes all waiting lines before a crash, even with a slow reader', (t) => {

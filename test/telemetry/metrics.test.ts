@@ -120,11 +120,24 @@ test('histograms are consistent: buckets increase, the last one equals the count
     counts,
     counts.toSorted((a, b) => a - b),
   );
-  assert.equal(bounds.at(-1), Number.POSITIVE_INFINITY);
+  assert.equal(
+    bounds.join(),
+    `0.0005,0.001,0.0025,0.005,0.01,0.025,0.05,0.1,0.25,0.5,1,2.5,5,10,30,${1 / 0}`,
+  );
   const below = (le: string) => find(families, 'request_duration_seconds_bucket', { le });
   assert.deepEqual(['0.0005', '0.001', '0.005', '1', '30', '+Inf'].map(below), [2, 3, 4, 7, 8, 9]);
   assert.equal(find(families, 'request_duration_seconds_count', {}), 9);
   assert.ok(Math.abs((find(families, 'request_duration_seconds_sum', {}) ?? 0) - 63.042) < 0.001);
+});
+
+test('the reads of a standby are counted with their outcome, their wait in seconds and their lag in bytes', () => {
+  const metrics = new Metrics();
+  for (const outcome of ['answered', 'late'])
+    metrics.standbyRead({ host: 'a', outcome, waitMs: 1_500, lagBytes: 7 });
+  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
+  assert.equal(find(families, 'standby_reads_total', { host: 'a', outcome: 'late' }), 1);
+  assert.equal(find(families, 'standby_wait_seconds_total', { host: 'a' }), 3);
+  assert.equal(find(families, 'standby_lag_bytes_total', { host: 'a' }), 14);
 });
 
 test('each API has a separate histogram even for routes with the same name', () => {

@@ -41,6 +41,15 @@ test('the sum of several snapshots equals the snapshot of one process with the s
   assert.deepEqual(sumSnapshots([metricsOf(), metricsOf(fast, slow), metricsOf(fast, slow)]), whole);
 });
 
+test('a snapshot does not change after it was taken', () => {
+  const metrics = new Metrics();
+  metrics.observe({ type: 'failure', where: 'http', cause: 'lost' });
+  const snapshot = metrics.snapshot({});
+  const before = renderMetrics(snapshot);
+  metrics.observe({ type: 'failure', where: 'http', cause: 'lost' });
+  assert.equal(renderMetrics(snapshot), before);
+});
+
 test('a series that only one process has is listed with its family', () => {
   const lines = (snapshot: MetricsSnapshot) => renderMetrics(snapshot).split('\n').sort();
   const sum = sumSnapshots([metricsOf(fast), metricsOf(slow)]);
