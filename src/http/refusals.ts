@@ -155,7 +155,6 @@ export function endLingering(response: ServerResponse, request?: RunningRequest)
   let bytes = 0;
   const end = (): void => {
     clearTimeout(timer);
-    req.off('data', count).off('end', end);
     response.end();
   };
   const count = (chunk: Buffer): void => {
