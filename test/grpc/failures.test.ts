@@ -171,4 +171,6 @@ test('a connection ends with a failure when its server cannot be created, and th
   assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);
   const client = usersClient(t, `127.0.0.1:${port}`);
   assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+  server.server.emit('error', cause);
+  assert.deepEqual(events.at(-1), { type: 'failure', where: 'grpc', cause }, 'an error of the open port');
 });

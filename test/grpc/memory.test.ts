@@ -153,6 +153,20 @@ test('a short part of a packet that a call waits with does not keep the packet i
   assert.deepEqual(held(kept), [4_096, 100, 600, 4_096]);
 });
 
+test('a call that is closed for its binary metadata keeps none of it, so that grpc-js does not parse it', async (t) => {
+  const limits = limitStreams(
+    () => true,
+    () => undefined,
+  );
+  const stream = { close: t.mock.fn() };
+  const headers = { 'a-bin': ','.repeat(128), b: 'c' };
+  channel('http2.server.stream.created').publish({ stream, headers });
+  channel('http2.server.stream.close').publish({ stream });
+  await limits.end();
+  assert.equal(stream.close.mock.callCount(), 1);
+  assert.deepEqual(headers, { b: 'c' });
+});
+
 test('on a small heap, more connections than fit are closed', async (t) => {
   const { grpc, reasons } = await startSmall(t, 32);
   const port = Number(grpc.split(':')[1]);

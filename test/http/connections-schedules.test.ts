@@ -182,6 +182,30 @@ it('a search for an idle connection continues where the last one has ended', (t)
   assert.deepEqual(rejected, [sockets[150]]);
 });
 
+it('a connection that is closing makes room for only one new connection', (t) => {
+  let now = 1_000;
+  t.mock.method(performance, 'now', () => now);
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const rejected: unknown[] = [];
+  const reject = (socket: unknown) => rejected.push(socket);
+  const options = { max: 1, maxIdleMs, checkingIntervalMs, warn: () => undefined, reject };
+  new Connections(server as unknown as Server, options);
+  // As a real one, it emits `close` in a later turn.
+  const idle = Object.assign(new EventEmitter(), {
+    destroyed: false,
+    writableLength: 0,
+    destroy: () => undefined,
+  });
+  idle.destroy = () => {
+    idle.destroyed = true;
+  };
+  const [first, second] = [new FakeSocket(), new FakeSocket()];
+  server.emit('connection', idle);
+  now += minIdleMs;
+  for (const socket of [first, second]) server.emit('connection', socket);
+  assert.deepEqual(rejected, [second]);
+});
+
 testSchedules(
   'pipelined requests of a connection run one at a time, in order, and none after it has closed',
   async (scheduler) => {

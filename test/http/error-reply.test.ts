@@ -20,6 +20,7 @@ const accepts: readonly [accept: string, type: string][] = [
   [`application/json;q=0.6, ${problem};q=0.5`, plain],
   [`${problem};q=0`, plain],
   [`${problem};q=0.5, */*`, plain],
+  [`${problem};q=0.5, application/*`, plain],
   [`${problem};q=x`, plain],
   // An empty element of a list means nothing (RFC 9110, 5.6.1).
   [`${problem};q=0.5,`, problem],

@@ -6,6 +6,7 @@ import { connect as connectTls } from 'node:tls';
 import type { RequestListener } from '../../src/http/listener.ts';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
 import { openPort } from '../../src/start-error.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
@@ -19,7 +20,8 @@ const timeouts = {
 };
 
 async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestListener) {
-  const observe = () => undefined;
+  const events: ServiceEvent[] = [];
+  const observe = (event: ServiceEvent) => events.push(event);
   const limits = { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight: 10, writeTimeoutMs: 60_000 };
   const toErrorResponse = (error: unknown) => {
     throw error;
@@ -40,7 +42,7 @@ async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestLis
     await server.close({ idleMs, signal });
   };
   t.after(() => close(AbortSignal.abort()));
-  return { port, close };
+  return { port, close, events, server: server.server };
 }
 
 test('a connection stays open for idleMs after its last response, because its client may send more', async (t) => {
@@ -134,3 +136,28 @@ test('a TLS port closes connections of clients that send plain HTTP, or nothing'
     await new Promise((resolve) => socket.once('close', resolve));
   }
 });
+
+test('an error of an open port is reported as a failure', async (t) => {
+  const { server, events } = await startPort(t);
+  const cause = new Error('accept EMFILE');
+  server.emit('error', cause);
+  assert.deepEqual(events, [{ type: 'failure', where: 'http', cause }]);
+});
+
+for (const [what, bytes] of Object.entries({
+  'a malformed request': 'GET\r\n\r\n',
+  'a body that is not read': head('GET /small', 'Content-Length: 100000'),
+})) {
+  test(`the timer for the rest of ${what} ends with its connection`, async (t) => {
+    const { port, server } = await startPort(t);
+    const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const before = timers();
+    const client = connect(port, '127.0.0.1', () => client.write(bytes));
+    const [accepted] = await once(server, 'connection');
+    await once(client, 'data');
+    assert.equal(timers(), before + 1);
+    client.resetAndDestroy();
+    await new Promise((resolve) => accepted.once('close', resolve));
+    assert.equal(timers(), before);
+  });
+}

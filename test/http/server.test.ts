@@ -11,7 +11,7 @@ import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import type { Handler } from '../../src/http/listener.ts';
 import { http } from '../../src/http/node-http.ts';
-import { type ParserError, refuseUnparsed } from '../../src/http/refusals.ts';
+import { type ParserError, refuse, refuseUnparsed } from '../../src/http/refusals.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openPort } from '../../src/start-error.ts';
@@ -126,6 +126,15 @@ test('a client that sends for longer than `writeTimeoutMs` can still read the re
   await wire.end();
   // A connection that is destroyed at once is reset at the next bytes of the client, which loses the response.
   assert.ok(performance.now() - start > 500);
+});
+
+test('a client of a rejected connection can send all of its request before it reads', async () => {
+  const [near, far] = duplexPair();
+  refuse(far, { status: 503, message: 'too many connections are open' }, () => undefined);
+  near.end('a'.repeat(100_000));
+  await Promise.race([once(near, 'finish'), once(far, 'close')]);
+  assert.ok(near.writableFinished);
+  assert.match(String(await buffer(near)), /^HTTP\/1.1 503 /);
 });
 
 test('a response of a request that was already rejected as malformed is discarded', async (t) => {
