@@ -31,7 +31,6 @@ export interface OpenFiles {
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
 const suffixes = ['', '-wal', '-shm'];
-const missingCodes = ['ENOENT', 'ENOTDIR'];
 
 /** Resolves symbolic links, also of a path that does not exist yet. The log is beside the file, not beside a link. */
 export function realPath(path: string): string {
@@ -116,7 +115,7 @@ export function checkWritable(path: string): void {
     } catch (caught) {
       const { code } = Object(caught);
       // Another process may create or remove the log at any moment.
-      if (missingCodes.includes(code)) continue;
+      if (code === 'ENOENT') continue;
       if (code === 'EROFS') throw new Error(`the disk of ${place} is mounted read-only`, { cause: caught });
       throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
     }
