@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { feedOf, follow } from '../../src/conformance/follow.ts';
+import { importPosition } from '../../src/domain/change.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { openTestPostgres, patient } from '../kit/postgres.ts';
@@ -72,6 +73,14 @@ for (const [name, open] of Object.entries(stores)) {
         changes.map(({ record }) => record.id),
         [2, 5, 9, 1],
       );
+    });
+
+    it('continues after an import at the time in microseconds, which no source has reached', async (t) => {
+      const store = await open();
+      t.after(() => store.close());
+      const before = importPosition();
+      await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+      assert.ok((await feedOf(store).position()) >= before);
     });
 
     it('wakes every watcher after a write although one of them fails, and a function once for each watch', async (t) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import {
+import fs, {
   existsSync,
   mkdirSync,
   readdirSync,
@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -127,6 +128,22 @@ describe('a backup of a SQLite file', () => {
     opening.close();
     await backup;
     assert.ok(existsSync(join(folder, 'backup.db')));
+  });
+
+  it('is rejected of a file on a read-only disk, beside which it could not remove the log', async (t) => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'users.db');
+    await (await openSqliteStore(path)).close();
+    t.mock.method(fs, 'accessSync', () => {
+      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+    });
+    syncBuiltinESMExports();
+    t.after(() => {
+      t.mock.restoreAll();
+      syncBuiltinESMExports();
+    });
+    const backup = backupSqlite(path, join(folder, 'backup.db'));
+    await assert.rejects(backup, /: the disk of \S+users\.db is mounted read-only$/);
   });
 
   it('is rejected of a damaged file, and leaves no file', async () => {

@@ -116,6 +116,27 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal((await readAll(feed, { after })).length, 1);
   });
 
+  it('restarts once and adds no change while it is off', async (t) => {
+    const path = newPath();
+    const store = await open(t, path, { changesKept: 0 });
+    const last = () => query(path, 'SELECT max(position) FROM changes');
+    await addUsers(store, 'Ada');
+    const before = last();
+    await store.posts(1).create({ title: 'a', body: '' });
+    await store.users.delete(1);
+    assert.equal(last(), before);
+  });
+
+  it('deletes old changes also when it grows by the deletion of a user with many posts', async (t) => {
+    const path = newPath();
+    const store = await open(t, path, { changesKept: 10 });
+    await addUsers(store, 'Ada');
+    await Promise.all(Array.from({ length: 250 }, () => store.posts(1).create({ title: 'a', body: '' })));
+    assert.equal(query(path, 'SELECT count(*) FROM changes'), 251);
+    await store.users.delete(1);
+    assert.equal(query(path, 'SELECT count(*) FROM changes'), 11);
+  });
+
   it('starts after the rows of a file of an earlier version', async (t) => {
     const path = newPath();
     const db = new DatabaseSync(path);

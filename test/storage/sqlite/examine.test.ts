@@ -10,6 +10,7 @@ import fs, {
   readFileSync,
   rmSync,
   statSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -191,6 +192,11 @@ describe('the examination of a SQLite file', () => {
       (path) => chmodSync(path, 0o644),
       /^warn every user of this machine may open /,
     ],
+    [
+      'may only be written by others',
+      (path) => chmodSync(path, 0o602),
+      /^warn every user of this machine may open /,
+    ],
     ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
   for (const [what, damage, problem] of damages) {
@@ -265,6 +271,13 @@ describe('the examination of a SQLite file', () => {
     });
   }
 
+  it('reports a disk with less room than a copy of the file needs', (t) => {
+    const path = makeFile();
+    truncateSync(path, 2 ** 30 + 1);
+    mockFs(t, 'statfsSync', () => ({ bavail: 2 ** 30, bsize: 1, type: 0xef53 }));
+    assert.deepEqual(problemsOf(path), ['warn the disk of /users ?#%.db (1024 MiB) has 1024 MiB free']);
+  });
+
   it('reports a disk that is mounted read-only, and not the rights of the user', (t) => {
     const path = makeFile();
     mockFs(t, 'accessSync', () => {
@@ -280,6 +293,12 @@ describe('the examination of a SQLite file', () => {
       const path = makeFile(publicFolder(t));
       chmodSync(path, 0o444);
       assert.match(await examineAsNobody(path), /^fail the user \S+ cannot write to \S.*users \?#%\.db$/);
+    });
+
+    it('does not take a file with the same name above a missing folder for the database', async (t) => {
+      const folder = publicFolder(t);
+      writeFileSync(join(folder, 'users.db'), '', { mode: 0o444 });
+      assert.equal(await examineAsNobody(join(folder, 'missing', 'users.db')), '');
     });
 
     it('reports a folder that is read-only', async (t) => {

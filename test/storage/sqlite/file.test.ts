@@ -50,6 +50,14 @@ describe('the file of a SQLite store', () => {
     assert.ok(existsSync(path));
   });
 
+  it('may be created by two stores that also create the same folder at once', async (t) => {
+    const path = join(temporaryFolder(), 'a', 'users.db');
+    for (const store of await Promise.all([openSqliteStore(path), openSqliteStore(path)])) {
+      t.after(() => store.close());
+      await store.ping();
+    }
+  });
+
   it('has its temporary copies in the nearest folder that exists', async (t) => {
     const folder = temporaryFolder();
     const scratch = await openSqliteScratch(join(folder, 'not', 'yet', 'users.db'));
@@ -77,6 +85,16 @@ describe('the file of a SQLite store', () => {
     assert.equal(pragma('fullfsync'), 1);
     assert.equal(pragma('journal_size_limit'), maxIdleLogBytes);
     db.close();
+  });
+
+  it('is used with a cache of 4 MiB, and a log that is copied into it at 16 MB', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    await (await openSqliteStore(path)).close();
+    using db = connect(path);
+    const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    // In KiB if it is negative.
+    assert.equal(pragma('cache_size'), -4_096);
+    assert.equal(Number(pragma('wal_autocheckpoint')) * Number(pragma('page_size')), 16_384_000);
   });
 
   it('is switched to write-ahead logging if another program created it without', async (t) => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { checkMigrated } from '../migrated.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -42,4 +43,22 @@ describe('a SQLite file of an earlier version', () => {
       assert.deepEqual(schemaOf(path), schemaOf(fresh));
     });
   }
+
+  it('is unchanged and unlocked after a migration that fails', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    using db = new DatabaseSync(path);
+    // The last migration creates this table.
+    db.exec(`${versions[3]}; CREATE TABLE changes (id)`);
+    const before = schemaOf(path);
+    await assert.rejects(openSqliteStore(path), /table changes already exists$/);
+    assert.deepEqual(schemaOf(path), before);
+    db.exec('BEGIN IMMEDIATE');
+  });
+
+  it('is only read by the connection that has migrated it', () => {
+    const path = join(temporaryFolder(), 'users.db');
+    writeFileSync(path, '');
+    using db = connect(path, migrate);
+    assert.throws(() => db.exec(`INSERT INTO users (name) VALUES ('Ada')`), /readonly database/);
+  });
 });
