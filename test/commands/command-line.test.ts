@@ -66,7 +66,7 @@ describe('help and version', () => {
   }
 
   it('--print-config does not start the service and prints no secret', async () => {
-    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
+    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunt\nhunter2@h/x' };
     const { code, stdout, stderr } = await runCommand(['--print-config', '--port', '1'], { env });
     assert.deepEqual([code, stderr], [0, '']);
     assert.match(stdout, /^port = "1" {2}# flag$/m);

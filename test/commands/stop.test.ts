@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type CommandContext, onStop } from '../../src/commands/command-line.ts';
+import { type CommandContext, onStop, removals } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
@@ -189,6 +190,26 @@ describe('a command that a signal stops', () => {
 });
 
 describe('a signal to stop', () => {
+  it('ends the process only after the clean-ups that are already running', async () => {
+    const handlers = new Map<string, () => unknown>();
+    const exits: number[] = [];
+    const context = {
+      onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
+      exit: (code: number) => exits.push(code),
+    };
+    const stack = removals(context as unknown as CommandContext);
+    const removing = Promise.withResolvers<void>();
+    stack.defer(() => removing.promise);
+    const removed = stack.disposeAsync();
+    handlers.get('SIGINT')?.();
+    await nextTurn();
+    assert.deepEqual(exits, []);
+    removing.resolve();
+    await removed;
+    await nextTurn();
+    assert.deepEqual(exits, [130]);
+  });
+
   const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
   const rows: readonly [
     first: keyof typeof codes,

@@ -87,6 +87,12 @@ describe('the file of a SQLite store', () => {
     db.close();
   });
 
+  it('is not created again if it is removed before a connection opens it', () => {
+    const folder = temporaryFolder();
+    assert.throws(() => connect(join(folder, 'users.db')), /unable to open database file/);
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
   it('is used with a cache of 4 MiB, and a log that is copied into it at 16 MB', async () => {
     const path = join(temporaryFolder(), 'users.db');
     await (await openSqliteStore(path)).close();
@@ -170,13 +176,13 @@ describe('the file of a SQLite store', () => {
       assert.ok(message.includes(path), message);
     });
 
-    for (const path of ['/proc/users-service/users.db', '/proc/a/b/c/users.db']) {
-      it(`the SQLite file ${path} is rejected at once, because its folder cannot be created`, {
+    for (const path of ['/proc/users-service/users.db', '/proc/a/b/c/users.db', '/proc/users.db']) {
+      it(`the SQLite file ${path} is rejected at once, because it cannot be created`, {
         skip: !existsSync('/proc') && 'no /proc',
       }, async () => {
         const { kind, message } = await refusal(path);
         assert.equal(kind, 'unavailable');
-        assert.match(message, new RegExp(`^cannot open the SQLite file ${path}: ENOENT`));
+        assert.match(message, new RegExp(`^cannot open the SQLite file ${path}: E(NOENT|ACCES): `));
       });
     }
 
@@ -517,6 +523,13 @@ describe('the check for a truncated log of SQLite', () => {
     check();
     truncateSync(log, maxIdleLogBytes - 1);
     assert.throws(check, DomainError);
+  });
+
+  it('passes with a log of a processor with the other byte order', () => {
+    const { log, check } = watch();
+    const header = readFileSync(log);
+    writeFileSync(log, header.fill(0x83, 3, 4));
+    check();
   });
 
   it('fails when the log was shortened after a single check', () => {

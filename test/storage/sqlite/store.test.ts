@@ -50,3 +50,21 @@ test('lists of a SQLite store prepare each of their statements once', async (t) 
   }
   assert.equal(mock.callCount(), 2);
 });
+
+test('lists of a SQLite store keep 256 statements, so that clients cannot fill the memory with them', async (t) => {
+  const store = await openSqliteStore(newPath());
+  t.after(() => store.close());
+  const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
+  const list = (number: number) => {
+    // A different sort for each number.
+    const bits = number.toString(2).padStart(9, '0');
+    const sort = [...bits].map((bit) => ({ field: 'id' as const, descending: bit === '1' }));
+    return store.users.list({ filter: {}, sort, limit: 1, start: { offset: 0 } });
+  };
+  for (let number = 0; number < 256; number += 1) await list(number);
+  await list(0);
+  assert.equal(mock.callCount(), 256);
+  await list(256);
+  await list(0);
+  assert.equal(mock.callCount(), 258);
+});
