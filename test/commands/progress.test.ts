@@ -40,6 +40,30 @@ it('is never wider than the terminal, so that its line does not wrap', () => {
   assert.equal(terminal.written.join('').replace('\r', '').replace('\u001b[K', '').length, 19);
 });
 
+it('has 119 characters at most on a terminal of unknown width', () => {
+  const { columns: _, ...terminal } = sink(true);
+  createProgress(terminal, 'x'.repeat(200)).update(1);
+  assert.deepEqual(terminal.written, [`\r${'x'.repeat(119)}\u001b[K`]);
+});
+
+for (const [isTTY, everyMs] of [
+  [true, 100],
+  [false, 5_000],
+] as const) {
+  it(`is shown once in ${everyMs} ms ${isTTY ? 'on a terminal' : 'in a file'}`, (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const { written, ...output } = sink(isTTY);
+    const progress = createProgress({ ...output, isTTY }, 'copy');
+    const shown = [1, everyMs, 2 * everyMs - 1, 2 * everyMs].map((ms) => {
+      now = ms;
+      progress.update(1);
+      return written.length;
+    });
+    assert.deepEqual(shown, isTTY ? [1, 1, 2, 2] : [0, 1, 1, 2]);
+  });
+}
+
 it('writes a few complete lines when the output is not a terminal', () => {
   const file = sink(false);
   const progress = createProgress(file, 'copy', 1_000);
@@ -57,8 +81,9 @@ it('shows the count and the rate without a total', () => {
   assert.match(file.written[0] ?? '', /^import 42 \([\d,]+\/s\)\n$/);
 });
 
-it('is complete at once for 0 items', () => {
+it('is complete at once for 0 items', (t) => {
+  t.mock.method(performance, 'now', () => 0);
   const file = sink(false);
   createProgress(file, 'copy', 0).finish();
-  assert.match(file.written[0] ?? '', /100 % \(0 of 0/);
+  assert.deepEqual(file.written, ['copy 100 % (0 of 0, 0/s)\n']);
 });

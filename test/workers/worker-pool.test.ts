@@ -391,25 +391,31 @@ describe('a worker that stops', () => {
 });
 
 describe('the time of a worker to stop', () => {
-  it('a worker is killed 15 s after the delay and the timeout of its drain', async (t) => {
-    const { mock } = t.mock.method(globalThis, 'setTimeout');
-    let isFirst = true;
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
-      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
-      worker.send = (message) => message === 'stop' && exit(0);
-      if (isFirst) setImmediate(() => worker.emit('message', ready));
-      // The pool then stops the first one.
-      else exit(3);
-      isFirst = false;
-      return worker;
+  for (const [delayMs, timeoutMs, killedAfterMs] of [
+    [8_000, 100, 23_100],
+    // The longest timer.
+    [8_000, 2_147_483_647, 2_147_483_647],
+  ])
+    it(`a worker is killed ${killedAfterMs} ms after a stop with ${delayMs} and ${timeoutMs} ms to drain`, async (t) => {
+      const { mock } = t.mock.method(globalThis, 'setTimeout');
+      let isFirst = true;
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
+        worker.send = (message) => message === 'stop' && exit(0);
+        if (isFirst) setImmediate(() => worker.emit('message', ready));
+        // The pool then stops the first one.
+        else exit(3);
+        isFirst = false;
+        return worker;
+      });
+      const drain = `--drain-delay-ms ${delayMs} --drain-timeout-ms ${timeoutMs}`;
+      const options = `${drain} --port 0 --grpc-port off`.split(' ');
+      const database = 'sqlite:never-created.db';
+      const { code, stderr } = await runCommand(['--workers', '2', '--database', database, ...options]);
+      assert.deepEqual([code, stderr], [3, '']);
+      assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === killedAfterMs));
     });
-    const options = '--drain-delay-ms 8000 --drain-timeout-ms 100 --port 0 --grpc-port off'.split(' ');
-    const database = 'sqlite:never-created.db';
-    const { code, stderr } = await runCommand(['--workers', '2', '--database', database, ...options]);
-    assert.deepEqual([code, stderr], [3, '']);
-    assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === 23_100));
-  });
 });
 
 describe('a stop while a worker waits to be restarted', () => {

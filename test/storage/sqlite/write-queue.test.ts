@@ -105,6 +105,30 @@ function idleWriter(): EventEmitter {
   return Object.assign(new EventEmitter(), { ref: ignore, unref: ignore, postMessage: ignore });
 }
 
+it('the writer thread keeps the process alive only while it commits or closes', async () => {
+  let keeps = true;
+  const keep = (value: boolean) => () => {
+    keeps = value;
+  };
+  const writer = Object.assign(idleWriter(), { ref: keep(true), unref: keep(false) });
+  const startWriter = () => writer as unknown as Worker;
+  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs });
+  queue.start();
+  assert.equal(keeps, false);
+  const write = queue.write('importRows', ['users', []]);
+  await nextTurn();
+  assert.equal(keeps, true);
+  writer.emit('message', { value: [{ value: 0 }] });
+  await write;
+  await nextTurn();
+  assert.equal(keeps, false);
+  const closed = queue.close();
+  await nextTurn();
+  assert.equal(keeps, true);
+  writer.emit('exit', 0);
+  await closed;
+});
+
 it('while a commit does not end, the queue has a failure and rejects the writes that wait for it', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const writer = idleWriter();

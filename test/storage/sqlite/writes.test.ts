@@ -343,6 +343,21 @@ function isReady(store: Store): Promise<boolean> {
   );
 }
 
+it('a commit may take two seconds longer than the wait for a lock until a SQLite store is not ready', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const { store, path } = await open(t, { busyTimeoutMs: 60_000 });
+  using db = connect(path);
+  db.exec('BEGIN IMMEDIATE');
+  const write = addUsers(store, 'Ada');
+  await new Promise((resolve) => setImmediate(resolve));
+  t.mock.timers.tick(61_999);
+  await store.ping();
+  t.mock.timers.tick(1);
+  await rejects(store.ping(), 'unavailable');
+  db.exec('ROLLBACK');
+  await write;
+});
+
 describe('readiness checks of a SQLite store whose last write failed', () => {
   it('try a write until one succeeds', async (t) => {
     const { store, path } = await open(t, { busyTimeoutMs: 50 });
