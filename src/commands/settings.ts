@@ -91,7 +91,7 @@ function fromText({ kind, range, orOff, default: preset }: Option, text: string)
   // An option without a default may be unset.
   if (text === '' && preset === undefined) return undefined;
   if (orOff === true && (text === 'off' || text === 'false')) return false;
-  if (range !== undefined) return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
+  if (range !== undefined) return /^[0-9]+$/.test(text) ? Number(text) : text;
   if (typeof preset === 'boolean') return words.get(text.toLowerCase()) ?? text;
   if (Array.isArray(preset)) return text === '' ? [] : text.split(',').map((item) => item.trim());
   return kind === 'HOST' ? text.replace(/^\[(.*)\]$/, '$1') : text;
