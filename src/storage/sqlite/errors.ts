@@ -1,5 +1,5 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted } from '../../domain/record.ts';
+import { idsExhausted, stillReferenced } from '../../domain/record.ts';
 
 /** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used. */
 const unusable = {
@@ -19,6 +19,7 @@ const checkConstraint = 275;
 /** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
+  if (isForeignKeyRejected(caught)) return stillReferenced(caught);
   const isOfSystem = Error.isError(caught) && 'syscall' in caught;
   const isUnavailable = isOfSystem || Object.values(unusable).includes(primaryCode(caught));
   return isUnavailable ? unavailable(caught) : DomainError.from(caught);

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { diskError, isBusy, isReadOnly, toDomainError } from './errors.ts';
+import { diskError, isBusy, isForeignKeyRejected, isReadOnly, toDomainError } from './errors.ts';
 import { checkFiles, type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
@@ -61,7 +61,7 @@ export function groupCommit(
     }
   };
 
-  return (group: readonly Write[]): WriterReply => {
+  const commit = (group: readonly Write[]): WriterReply => {
     try {
       begin();
       // If the last commit went to lost files, commit nothing until they are back.
@@ -75,9 +75,14 @@ export function groupCommit(
       // A file could not be opened for writing, such as without a free file descriptor. SQLite has opened it to read,
       // and does not try again. So end the thread: the next write starts another one.
       if (isReadOnly(caught)) throw caught;
-      return failed(caught);
+      if (!isForeignKeyRejected(caught)) return failed(caught);
+      // COMMIT checks deferred foreign keys of other programs. Commit each write alone, so that the others succeed.
+      if (group.length === 1) return { value: [failed(caught)] };
+      const replies = group.map((write) => commit([write]));
+      return { value: replies.flatMap((reply) => ('value' in reply ? reply.value : reply)) };
     }
   };
+  return commit;
 }
 
 function failed(caught: unknown): { readonly failed: Failure } {

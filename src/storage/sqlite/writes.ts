@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Origin } from '../../domain/change.ts';
 import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import { byKind, type RecordKind, recordKinds, stillReferenced } from '../../domain/record.ts';
+import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
 import { type Column, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
@@ -135,11 +135,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       if (record === undefined) return false;
       // Read the child records before they are deleted together with this record.
       log.addChildDeletions(name, key[0], origin);
-      try {
-        changeOne(remove, [record.id]);
-      } catch (caught) {
-        throw isForeignKeyRejected(caught) ? stillReferenced(caught) : caught;
-      }
+      changeOne(remove, [record.id]);
       log.add(`${table.record}.deleted`, record, origin);
       return true;
     },

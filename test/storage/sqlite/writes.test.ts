@@ -121,7 +121,7 @@ describe('group commit of SQLite', () => {
     assert.equal(created?.replayed, false, 'the key of the failed creation must be free');
   });
 
-  for (const action of ['NO ACTION', 'RESTRICT']) {
+  for (const action of ['NO ACTION', 'RESTRICT', 'NO ACTION DEFERRABLE INITIALLY DEFERRED']) {
     it(`rejects a deletion that a foreign key of another table with ${action} prevents, and no other write`, async (t) => {
       const { store, path } = await open(t);
       await addUsers(store, 'Ada');
@@ -134,6 +134,7 @@ describe('group commit of SQLite', () => {
       await rejects(store.users.delete(1), 'conflict');
       await added;
       assert.equal(await store.posts(1).count({}), 1);
+      await store.ping();
     });
   }
 
