@@ -2,11 +2,12 @@ import { constants, createReadStream, openSync } from 'node:fs';
 import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
+import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
@@ -160,6 +161,7 @@ ${databaseHelp}`,
     );
     await file?.sync().catch(failedAt(path));
     isComplete = true;
+    if (file) await syncFolder(dirname(path));
     if (problem !== undefined)
       warnOn(stderr).onWarning(`import will reject this export; the first reason is ${problem}`);
     // A signal during the sync has removed the file.

@@ -150,6 +150,25 @@ describe('export and import', () => {
     assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
+  it('reports an export as complete, but not safe, when a broken disk cannot sync its folder', async (t) => {
+    const folder = await temporaryFolder(t);
+    const url = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(url);
+    failNextSync(t, Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }), folder);
+    const { code, stdout, stderr } = await runCommand([
+      'export',
+      join(folder, 'all.ndjson'),
+      '--database',
+      url,
+    ]);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(
+      stderr,
+      /: the copy is complete, but a loss of power may remove it: EIO: i\/o error, fsync$/m,
+    );
+    assert.deepEqual(await readdir(folder), ['a.db', 'all.ndjson']);
+  });
+
   it('accept a file of an earlier release without versions of posts', async (t) => {
     const url = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
     const input = `\

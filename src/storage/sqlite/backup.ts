@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { lstatSync } from 'node:fs';
-import { access, open, rename, rm } from 'node:fs/promises';
-import { platform } from 'node:os';
+import { access, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
+import { sync, syncFolder } from '../sync.ts';
 import { checkWritable, makeFile, realPath } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
 
@@ -16,8 +16,6 @@ export type BackupProgress = (done: number, total: number) => void;
 const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;
-// Not every file system can sync a folder, nor may every user open one.
-const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
@@ -34,12 +32,12 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
     makeFile(part);
     await copy(source, part, onProgress);
     checkIntact(part);
-    // Windows syncs a file only through a handle that may write, and no folder.
+    // Windows syncs a file only through a handle that may write.
     await sync(part, 'r+');
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
-    if (platform() !== 'win32') await syncFolder(dirname(to));
+    await syncFolder(dirname(to));
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
@@ -79,19 +77,4 @@ function checkIntact(path: string): void {
   using db = new DatabaseSync(url, { readOnly: true });
   const { quick_check: problem } = { ...db.prepare('PRAGMA quick_check(1)').get() };
   if (problem !== 'ok') throw new Error(`the database is damaged: ${problem}`);
-}
-
-async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
-  await using file = await open(path, flags);
-  await file.sync();
-}
-
-async function syncFolder(path: string): Promise<void> {
-  try {
-    await sync(path, 'r');
-  } catch (caught) {
-    if (noSyncCodes.includes(Object(caught).code)) return;
-    const message = `the copy is complete, but a loss of power may remove it: ${messageOf(caught)}`;
-    throw new Error(message, { cause: caught });
-  }
 }
