@@ -176,6 +176,6 @@ async function* readRange(handle: FileHandle, start: number, end: number): Async
 /** Fails when the file has become shorter, because its length is already in the head. */
 async function readFully(handle: FileHandle, start: number, length: number): Promise<Uint8Array> {
   const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, start);
-  if (bytesRead < length) throw new Error('the file became shorter while it was read');
+  if (bytesRead < length) throw new HttpError(503, 'the file changed while it was read');
   return buffer;
 }
