@@ -26,19 +26,19 @@ export function showContents(description) {
   const follow = () => {
     contents.open = wide.matches;
     for (const { id } of operations) setOpen(id, wide.matches);
-    open(location.hash.slice(1));
+    setOpen(location.hash.slice(1), true);
   };
   follow();
   wide.addEventListener('change', follow);
   contents.addEventListener('click', ({ target }) => {
     const link = target instanceof Element ? target.closest('a') : null;
     if (link === null) return;
-    open(link.hash.slice(1));
+    setOpen(link.hash.slice(1), true);
     contents.open = wide.matches;
   });
   addEventListener('hashchange', () => {
     const id = location.hash.slice(1);
-    open(id);
+    setOpen(id, true);
     document.getElementById(id)?.scrollIntoView();
   });
   filterBy(operations);
@@ -59,13 +59,8 @@ function item(id, title, ...badge) {
  * @param {boolean} isOpen
  */
 function setOpen(id, isOpen) {
-  const details = document.querySelector(`#${CSS.escape(id)} > details`);
+  const details = document.getElementById(id)?.querySelector(':scope > details');
   if (details instanceof HTMLDetailsElement) details.open = isOpen;
-}
-
-/** @param {string} id */
-function open(id) {
-  if (id !== '') setOpen(id, true);
 }
 
 /** @param {readonly Operation[]} operations */

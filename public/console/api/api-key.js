@@ -10,7 +10,8 @@ const sendable = /^[\x21-\x7e]+$/;
  */
 export class ApiKey extends EventTarget {
   #askPerson;
-  #isNeeded = false;
+  /** Whether the service requires a key for at least some requests. */
+  isNeeded = false;
   /** Whether the service has rejected the present key. */
   isRejected = false;
   /** @type {Promise<boolean> | undefined} */
@@ -34,18 +35,13 @@ export class ApiKey extends EventTarget {
     this.dispatchEvent(new Event('change'));
   }
 
-  /** Whether the service requires a key for at least some requests. */
-  get isNeeded() {
-    return this.#isNeeded;
-  }
-
   /**
    * Records that the service requires a key. Another key, or `accept`, ends a rejection.
    * @param {boolean} rejected whether the service has rejected the present key
    */
   need(rejected = false) {
-    if (this.#isNeeded && (this.isRejected || !rejected)) return;
-    this.#isNeeded = true;
+    if (this.isNeeded && (this.isRejected || !rejected)) return;
+    this.isNeeded = true;
     this.isRejected = rejected;
     this.dispatchEvent(new Event('need'));
   }
@@ -75,7 +71,7 @@ export class ApiKey extends EventTarget {
    * @returns {Promise<boolean>} whether to continue
    */
   async ready() {
-    return !this.#isNeeded || this.value !== undefined || (await this.ask(false));
+    return !this.isNeeded || this.value !== undefined || (await this.ask(false));
   }
 }
 

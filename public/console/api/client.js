@@ -15,7 +15,7 @@ import { sendWithId } from './request-id.js';
  * @property {URL} url
  * @property {Readonly<Record<string, string>>} [headers]
  * @property {string} [body]
- * @property {AbortSignal} [signal]
+ * @property {AbortSignal | undefined} [signal]
  */
 
 /**

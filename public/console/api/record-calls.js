@@ -53,13 +53,12 @@ export function createRecordCalls(send, pathOf) {
     async create(path, draft, key, signal) {
       const headers = { 'content-type': 'application/json', 'idempotency-key': key };
       const body = JSON.stringify(draft);
-      const url = apiUrl(path);
-      const { data } = await send({ method: 'POST', url, headers, body, ...(signal && { signal }) });
+      const { data } = await send({ method: 'POST', url: apiUrl(path), headers, body, signal });
       return /** @type {T} */ (data);
     },
 
     async get(key, signal) {
-      return tagged(await send({ method: 'GET', url: apiUrl(pathOf(key)), ...(signal && { signal }) }));
+      return tagged(await send({ method: 'GET', url: apiUrl(pathOf(key)), signal }));
     },
 
     async update(key, etag, patch, signal) {

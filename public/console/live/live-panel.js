@@ -1,6 +1,6 @@
 // @ts-check
 import { probe } from '../api/connection.js';
-import { byId } from '../ui/dom.js';
+import { byId, setText } from '../ui/dom.js';
 import { createFigures } from './figures.js';
 import { parseMetrics, takeSnapshot } from './metrics.js';
 
@@ -86,10 +86,8 @@ function reasonFor(status, rejected) {
  */
 function showCheck(id, status, good, bad) {
   const place = byId(id, HTMLElement);
-  const text = status === undefined ? 'No response' : status === 200 ? good : bad;
   place.dataset['state'] = status === 200 ? 'good' : 'bad';
-  // Setting the same text would make screen readers read it again.
-  if (place.textContent !== text) place.textContent = text;
+  setText(place, status === undefined ? 'No response' : status === 200 ? good : bad);
 }
 
 /**

@@ -47,8 +47,22 @@ export function createPostList(list, edit) {
     make();
   }
 
+  /**
+   * Inserts posts by their ids. The post that is edited may be older than these.
+   * @param {readonly Post[]} posts
+   */
+  function append(posts) {
+    for (const post of posts) {
+      // A new post may already be listed when its response arrives, or the other way round.
+      if (itemOf(post) !== undefined) continue;
+      const older = [...list.children].find((shown) => Number(shown.getAttribute('data-id')) < post.id);
+      list.insertBefore(item(post), older ?? null);
+    }
+  }
+
   return {
     itemOf,
+    append,
 
     /** Must be called before each read. */
     startRead() {
@@ -63,29 +77,14 @@ export function createPostList(list, edit) {
     },
 
     /**
-     * Inserts posts by their ids. The post that is edited may be older than these.
-     * @param {readonly Post[]} posts
-     */
-    append(posts) {
-      for (const post of posts) {
-        // A new post may already be listed when its response arrives, or the other way round.
-        if (itemOf(post) !== undefined) continue;
-        const older = [...list.children].find((shown) => Number(shown.getAttribute('data-id')) < post.id);
-        list.insertBefore(item(post), older ?? null);
-      }
-    },
-
-    /**
      * Shows these posts, newest first, instead of all others except the one that is edited. The focus stays.
      * @param {readonly Post[]} posts
      */
     replace(posts) {
       const focused = list.querySelector(':scope > :focus-within');
       const edited = list.querySelector('[data-editing]');
-      const editedId = Number(edited?.getAttribute('data-id') ?? 0);
       for (const shown of [...list.children]) if (shown !== edited) shown.remove();
-      list.prepend(...posts.filter(({ id }) => id > editedId).map(item));
-      list.append(...posts.filter(({ id }) => id < editedId).map(item));
+      append(posts);
       if (focused === null || focused === edited) return;
       const same = itemOf({ id: Number(focused.getAttribute('data-id')) });
       if (same === undefined) byId('posts-heading', HTMLElement).focus();

@@ -59,7 +59,9 @@ export function createPostsPanel(posts, choose, ready) {
     const shown = new Set([...list.children].map(idOf));
     await load();
     const first = [...list.children].find((item) => !shown.has(idOf(item)));
-    if (first instanceof HTMLElement) focusOn(first);
+    if (!(first instanceof HTMLElement)) return;
+    first.tabIndex = -1;
+    moveFocus(first);
   });
 
   unshown.addEventListener('click', reload);
@@ -150,12 +152,6 @@ export function createPostsPanel(posts, choose, ready) {
 /** @param {Element} item */
 function idOf(item) {
   return item.getAttribute('data-id');
-}
-
-/** @param {HTMLElement} element */
-function focusOn(element) {
-  element.tabIndex = -1;
-  moveFocus(element);
 }
 
 /**

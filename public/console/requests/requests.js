@@ -1,6 +1,6 @@
 // @ts-check
 import { copyText } from '../ui/copy.js';
-import { byId, clone, part } from '../ui/dom.js';
+import { byId, clone, part, setText } from '../ui/dom.js';
 import { formatMs } from '../ui/format.js';
 import { local } from '../ui/memory.js';
 import { curlLine, grpcurlLine } from './curl.js';
@@ -151,15 +151,6 @@ function fill(item, entry, grpcPort) {
   const grpc = grpcurlLine(entry, grpcPort);
   part(item, 'grpc', HTMLElement).hidden = grpc === undefined;
   setText(part(item, 'grpcurl', HTMLElement), grpc ?? '');
-}
-
-/**
- * @param {HTMLElement} place
- * @param {string} text
- */
-function setText(place, text) {
-  // Setting the same text would end its selection.
-  if (place.textContent !== text) place.textContent = text;
 }
 
 /**

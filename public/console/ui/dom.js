@@ -67,6 +67,15 @@ export function moveFocus(element) {
 }
 
 /**
+ * Setting the same text again would make screen readers read it again, and end its selection.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
  * Shows or hides an element. If it has the focus and disappears, the focus moves to another element.
  * @param {HTMLElement} element
  * @param {boolean} hidden

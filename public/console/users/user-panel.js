@@ -1,7 +1,7 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { versionOf } from '../api/record-calls.js';
-import { byId, moveFocus } from '../ui/dom.js';
+import { byId, moveFocus, setText } from '../ui/dom.js';
 import { markDeleted, readDraft } from '../ui/drafts.js';
 import { announce, clearState, showFailure, showState } from '../ui/messages.js';
 
@@ -95,10 +95,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     clearState(state);
     content.hidden = false;
     heading.textContent = tagged.record.name;
-    heading.dir = 'auto';
-    const text = `User ${tagged.record.id} · version ${versionOf(tagged)}${note}`;
-    // Setting the same text would make screen readers read it again.
-    if (facts.textContent !== text) facts.textContent = text;
+    setText(facts, `User ${tagged.record.id} · version ${versionOf(tagged)}${note}`);
     editForm.show(tagged);
   }
 
