@@ -161,6 +161,10 @@ test('a connection ends with a failure when its server cannot be created, and th
     },
   };
   const server = new GrpcServer(options);
+  const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+  const before = timers();
+  server.setServing(false);
+  assert.equal(timers(), before, 'a service that ends does not load grpc-js');
   const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   const closed = once(connect(port).resume(), 'close');

@@ -360,24 +360,28 @@ for (const [what, ...sent] of [
   });
 }
 
-test('a client that never stops sending is hardly read, and its connection is closed', async (t) => {
-  const sockets: Socket[] = [];
-  const handle: Handler = (request) => {
-    sockets.push(request.raw.socket);
-    return size(request);
-  };
-  const { port } = await startKit(t, { 'POST /size': handle }, { limits: { maxBodyBytes: limit } });
-  const wire = (await Wire.open(t, port)).write(chunkedHead);
-  const chunk = `10000\r\n${'a'.repeat(0x10000)}\r\n`;
-  const pour = (): void => {
-    while (!wire.socket.destroyed && wire.socket.write(chunk));
-  };
-  wire.socket.on('drain', pour);
-  pour();
-  await wire.end();
-  const [{ bytesRead } = assert.fail('the handler was not called')] = sockets;
-  assert.ok(bytesRead < 1_000_000, `read ${bytesRead} bytes`);
-});
+for (const what of ['too long', 'discarded']) {
+  test(`a client that never stops sending a body that is ${what} is hardly read, and is disconnected`, async (t) => {
+    const sockets: Socket[] = [];
+    const handle: Handler = (request) => {
+      sockets.push(request.raw.socket);
+      if (what === 'too long') return size(request);
+      discardBody(request.raw);
+      return json(200, 'discarded');
+    };
+    const { port } = await startKit(t, { 'POST /size': handle }, { limits: { maxBodyBytes: limit } });
+    const wire = (await Wire.open(t, port)).write(chunkedHead);
+    const chunk = `10000\r\n${'a'.repeat(0x10000)}\r\n`;
+    const pour = (): void => {
+      while (!wire.socket.destroyed && wire.socket.write(chunk));
+    };
+    wire.socket.on('drain', pour);
+    pour();
+    await wire.end();
+    const [{ bytesRead } = assert.fail('the handler was not called')] = sockets;
+    assert.ok(bytesRead < 1_000_000, `read ${bytesRead} bytes`);
+  });
+}
 
 test('a short body that the handler does not read does not close the connection', async (t) => {
   const { port } = await startKit(t, { 'POST /deaf': () => json(200, {}), ...routes });

@@ -152,6 +152,27 @@ it('sends a change that was made after the stream has started, without waiting f
   }
 });
 
+it('ends without an error if a read fails after the stream was disconnected', async (t) => {
+  const kept = new KeptChanges(changesKept);
+  const failing = Promise.withResolvers<never>();
+  const feed: ChangeFeed = {
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
+    read: () => failing.promise,
+  };
+  const followers = new Followers(feed, 0, () => undefined);
+  const follow = (after: number) =>
+    followers.follow({ after, limit }, requestOf(AbortSignal.timeout(10_000)));
+  // The second one is behind the newest changes, so it reads from the store.
+  const [newest, behind] = [follow(5), follow(0)];
+  t.after(() => newest.return(undefined));
+  for (const stream of [newest, behind]) await stream.next();
+  const end = behind.next();
+  followers.disconnect();
+  failing.reject(new DomainError('unavailable', 'the store is closed'));
+  assert.deepEqual(await end, { done: true, value: undefined });
+});
+
 it('reads the changes once for all followers with any filter, also when they need several chunks', async (t) => {
   const kept = new KeptChanges(100);
   const { feed, done } = counted(kept);
