@@ -48,9 +48,9 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
-// A name and password in an absolute target must not be in the log, even if the password contains a question mark. An @
-// in the path hides nothing.
-const userInfo = /^(\w+:\/\/)[^/?#]*(?:@|[?#][^/]*@.*)/;
+// A name and password in an absolute target must not be in the log, even if the password contains a slash or a question
+// mark: then no number of a port follows the name. After a host, an @ hides nothing.
+const userInfo = /^(\w+:\/\/)(?:[^/?#]*|[^:/?#[]*:\d*[^\d/?#].*)@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
