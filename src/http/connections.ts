@@ -47,7 +47,8 @@ export class Connections {
     // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
     const takesTurns = !isSecure(server);
     const read = (socket: Socket): void => {
-      connectionOf(socket);
+      // With TLS, its keys have created the state of the connection, perhaps long before the handshake ended.
+      connectionOf(socket).idleSince = performance.now();
       track(this.#ready, socket);
     };
     const take = (socket: Socket): void => {

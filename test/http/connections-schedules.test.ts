@@ -182,6 +182,19 @@ it('a search for an idle connection continues where the last one has ended', (t)
   assert.deepEqual(rejected, [sockets[150]]);
 });
 
+it('with TLS, a connection waits for its first request from the end of its handshake', (t) => {
+  let now = 1_000;
+  t.mock.method(performance, 'now', () => now);
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const options = { max, maxIdleMs, checkingIntervalMs, warn: () => undefined, reject: () => undefined };
+  new Connections(server as unknown as Server, options);
+  const socket = new FakeSocket();
+  server.emit('keylog', Buffer.from('CLIENT_HANDSHAKE_TRAFFIC_SECRET'), socket);
+  now += maxIdleMs;
+  server.emit('secureConnection', socket);
+  assert.equal(connectionOf(socket as unknown as Socket).idleSince, now);
+});
+
 it('a connection that is closing makes room for only one new connection', (t) => {
   let now = 1_000;
   t.mock.method(performance, 'now', () => now);
