@@ -208,8 +208,17 @@ test('a body that arrives byte by byte counts with the memory that its chunks ne
   assert.equal(held, 10);
 });
 
-test('short chunks that wait to be read stop the connection like long ones', () => {
+test('a body that a test double pushes as text is read like others', async () => {
   const message = new IncomingMessage(new Socket());
+  message.headers = { 'content-length': '1200' };
+  mergeChunks(message);
+  message.push('é'.repeat(600));
+  message.push(null);
+  assert.equal(String(await readBody(message, 2_000, () => undefined)), 'é'.repeat(600));
+});
+
+test('short chunks that wait to be read stop the connection like long ones', () => {
+  const message = new IncomingMessage(Object.assign(new Socket(), { parser: {} }));
   message.headers = { 'transfer-encoding': 'chunked' };
   mergeChunks(message);
   let count = 0;
