@@ -112,7 +112,7 @@ it('the writer thread keeps the process alive only while it commits or closes', 
   };
   const writer = Object.assign(idleWriter(), { ref: keep(true), unref: keep(false) });
   const startWriter = () => writer as unknown as Worker;
-  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs });
+  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs: 60_000 });
   queue.start();
   assert.equal(keeps, false);
   const write = queue.write('importRows', ['users', []]);
