@@ -68,13 +68,14 @@ export class WriteQueue {
     if (this.#writer !== undefined) return this.#writer;
     const writer = this.#options.startWriter();
     this.#writer = writer;
-    writer.unref();
     // A late reply of a lost thread must not settle the group of the next one.
     writer.on('message', (reply: WriterReply) => this.#writer === writer && this.#onReply(reply));
     writer.on('error', (error) => this.#onLoss(writer, error));
     writer.on('exit', (code) =>
       this.#onLoss(writer, new Error(`the writer thread exited with code ${code}`)),
     );
+    // Last, because a listener for messages keeps the process alive again.
+    writer.unref();
     return writer;
   }
 

@@ -8,6 +8,7 @@ export type ChildRole =
   | 'create-with-key'
   | 'load'
   | 'leave-open'
+  | 'leave-unwritten'
   | 'delete-many'
   | 'read-deep-page'
   | 'write-at-random';
@@ -34,6 +35,12 @@ switch (role) {
     await store.users.create({ name: 'Ada' });
     console.log('created');
     break;
+  case 'leave-unwritten': {
+    // The writer thread starts a while after the store was opened.
+    const waiting = setInterval(() => {}, 1_000);
+    process.once('worker', () => clearInterval(waiting));
+    break;
+  }
   case 'delete-many': {
     const { value: user } = await store.users.create({ name: 'Ada' });
     const body = 'x'.repeat(2_000);

@@ -151,6 +151,12 @@ describe('several processes on one SQLite file', () => {
     const path = join(temporaryFolder(), 'users.db');
     assert.equal(await outputOf(start('leave-open', path)), 'created');
   });
+
+  it('can exit without closing a store that was only read until its writer thread had started', async (t) => {
+    const child = start('leave-unwritten', join(temporaryFolder(), 'users.db'));
+    t.after(() => child.kill('SIGKILL'));
+    assert.equal(await outputOf(child), '');
+  });
 });
 
 it('the deletion of a user with many posts creates no temporary file, which fails in a read-only container', async () => {
