@@ -26,10 +26,12 @@ const probeTimeoutMs = 2_000;
 export const doctor: Command = {
   help: help + optionsHelp(),
   flags: optionRows.map(([flag]) => flag),
-  async run({ env, stdout, nodeVersion }, { flags }) {
+  async run({ env, stdout, stderr, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     // Read once, because a named pipe cannot be read again.
-    const files = await readFiles(parsed).catch((error: unknown) =>
+    const onPipe = (path: string) =>
+      stderr.write(`users-service: waiting for the writer of the pipe ${path}\n`);
+    const files = await readFiles(parsed, false, onPipe).catch((error: unknown) =>
       error instanceof UsageError ? error : Promise.reject(error),
     );
     const levels = new Set<Finding['level']>();

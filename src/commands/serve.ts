@@ -77,7 +77,7 @@ export const serve: Command = {
         await runner.reload();
         if (!('kill' in runner)) return;
         // The workers have reported files that they could not use.
-        const files = await readFiles(parsed).catch(() => ({ apiKeys: [] }));
+        const files = await readFiles(parsed, true).catch(() => ({ apiKeys: [] }));
         await reportProblems(parsed, files, log.observe, [examineCertificates]);
       });
       const files = await readFiles(parsed);

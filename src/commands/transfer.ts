@@ -1,6 +1,4 @@
-import { constants, createReadStream, openSync } from 'node:fs';
-import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
-import { Socket } from 'node:net';
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -11,7 +9,7 @@ import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
-import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
+import { areSameStore, checkDatabaseUrl, databaseUrl, openStream } from './settings.ts';
 
 // One statement counts all records of a large store.
 const patience = { statementTimeoutMs: 3_600_000 };
@@ -219,16 +217,6 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
 
 function countText(records: number): string {
   return `${records} record${records === 1 ? '' : 's'}`;
-}
-
-/** Opens a pipe or device, which can be read only once; `undefined` for a regular file. */
-async function openStream(path: string): Promise<Readable | undefined> {
-  const stats = await stat(path);
-  if (stats.isFile()) return undefined;
-  // The error of a read, such as that of a folder, has no path.
-  if (!stats.isFIFO()) return createReadStream(path).on('error', (error) => Object.assign(error, { path }));
-  // The process could not exit while a thread waits for a writer or for data, so nothing here may block.
-  return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
 }
 
 /** Writes the input to a temporary file, because it has to be read twice. */

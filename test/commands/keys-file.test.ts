@@ -69,6 +69,8 @@ test('a named pipe of API keys is read once at the start and at SIGHUP, so that 
   await writeFile(file, 'second\n');
   await printed(running, 'reloaded');
   assert.equal(await statusOf(running.http, 'second'), 200);
+  // This reading has no writer.
+  running.child.kill('SIGHUP');
   assert.equal(await running.end(), 0);
 });
 
