@@ -1,5 +1,4 @@
 import { AsyncResource } from 'node:async_hooks';
-import { setMaxListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
@@ -61,8 +60,6 @@ export class Connection {
     if (this.#signal !== undefined) return this.#signal;
     const aborter = new AbortController();
     this.#signal = aborter.signal;
-    // All requests of the connection use it.
-    setMaxListeners(0, aborter.signal);
     if (this.#socket.destroyed) aborter.abort();
     else this.#socket.once('close', () => aborter.abort());
     return aborter.signal;
