@@ -164,8 +164,15 @@ test('a connection with too many waiting requests is not read until all of them 
     }
     assert.deepEqual(started, [...responses.keys()]);
     assert.equal(socket.isPaused(), false);
+    assert.equal(socket.listenerCount('close'), 0, 'the connection keeps a listener');
     assert.equal(memory.isShort, false);
   }
+});
+
+test('the signal of a connection is aborted if it is first used after the client has disconnected', () => {
+  const socket = new Socket();
+  socket.destroy();
+  assert.ok(connectionOf(socket).signal.aborted);
 });
 
 test('a waiting request does not start after its connection was destroyed', async () => {

@@ -128,6 +128,12 @@ test('a client that sends for longer than `writeTimeoutMs` can still read the re
   assert.ok(performance.now() - start > 500);
 });
 
+test('no rejection is reported for a connection that has already closed', () => {
+  const [far] = duplexPair();
+  far.destroy();
+  refuse(far, { status: 503, message: 'too many connections are open' }, () => assert.fail('reported'));
+});
+
 test('a client of a rejected connection can send all of its request before it reads', async () => {
   const [near, far] = duplexPair();
   refuse(far, { status: 503, message: 'too many connections are open' }, () => undefined);
