@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -173,7 +174,8 @@ describe('users-service changes', () => {
     assert.deepEqual(synced, [[output.fd, '{}\n', false]]);
   });
 
-  it('keeps its connection while its output is not read for longer than a silence may last', async (t) => {
+  /** Runs the command with mocked timers, against a server that sends an event. `writes` has all its output. */
+  const runHere = async (t: TestContext) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const event = 'data: {}\n\n';
     const { promise: response, resolve: respond } = Promise.withResolvers<ServerResponse>();
@@ -199,13 +201,29 @@ describe('users-service changes', () => {
       exit: () => undefined,
     });
     const [, done] = await first;
+    return { writes, done, ended, stop: () => stop(), sendAgain: async () => (await response).write(event) };
+  };
+
+  it('keeps its connection while its output is not read for longer than a silence may last', async (t) => {
+    const { writes, done, ended, stop, sendAgain } = await runHere(t);
     t.mock.timers.tick(46_000);
     const second = once(writes, 'write');
     done();
-    (await response).write(event);
+    await sendAgain();
     const [text] = await second;
     stop();
     assert.deepEqual([text, await ended], ['{}\n', 0]);
+  });
+
+  it('ends its connection after 45 s without an event or a comment', async (t) => {
+    const { writes, done, ended, stop } = await runHere(t);
+    const second = once(writes, 'write');
+    done();
+    await nextTurn();
+    t.mock.timers.tick(45_000);
+    const [text] = await second;
+    stop();
+    assert.deepEqual([text, await ended], ['users-service: nothing came for 45 s\n', 0]);
   });
 
   it('filters changes, starts after a position, and sends the key from the environment', async (t) => {
@@ -250,7 +268,10 @@ describe('users-service changes', () => {
   it('connects again after the status 408, 429 or 500', async (t) => {
     const connect = async (status: number) => {
       const statuses = [status, 410];
-      const url = await listen(t, (_, response) => response.writeHead(statuses.shift() ?? 200).end());
+      // Only a redirect has a location to follow.
+      const url = await listen(t, (_, response) =>
+        response.writeHead(statuses.shift() ?? 200, { location: '/' }).end(),
+      );
       const { code, stderr } = await runCommand(['changes', '--url', url]);
       assert.equal(code, 4);
       assert.match(stderr, new RegExp(`answers ${status}: .*\n.*answers 410: `));
@@ -273,6 +294,19 @@ describe('users-service changes', () => {
     assert.equal((await runCommand(['changes', '--url', url])).code, 4);
     // The shortest: half of each pause is random.
     assert.deepEqual(pauses, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 500, 1_000]);
+  });
+
+  it('continues after its last event, although only a comment came on the last connection', async (t) => {
+    recordPauses(t);
+    const texts = ['id: 5\ndata: {}\n\n', ': comment\n\n'];
+    const positions: unknown[] = [];
+    const url = await listen(t, ({ headers }, response) => {
+      positions.push(headers['last-event-id']);
+      const text = texts.shift();
+      response.writeHead(text === undefined ? 410 : 200, { 'content-type': 'text/event-stream' }).end(text);
+    });
+    assert.equal((await runCommand(['changes', '--url', url, '--after', '1'])).code, 4);
+    assert.deepEqual(positions, ['1', '5', '5']);
   });
 
   it('syncs the file of its position to disk', async (t) => {

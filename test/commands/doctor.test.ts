@@ -311,6 +311,12 @@ describe('users-service doctor', () => {
         `warn  HTTP port: 127.0.0.1:${port} is in use, with another certificate than ${cert}; send SIGHUP if it is this service`,
         `warn  gRPC port: 127.0.0.1:${grpcPort} is in use, with another certificate than ${cert}; send SIGHUP if it is this service`,
       ]);
+      const unread = ['--tls-cert', cert, '--tls-key', join(folder, 'missing.pem'), ...ports];
+      assert.ok(
+        (await doctor(['--database', 'memory:', ...unread])).problems.includes(
+          `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
+        ),
+      );
       await service.close();
       assert.deepEqual(events, ['listening', 'draining', 'closed']);
     });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import type { RequestListener } from '../../src/http/listener.ts';
@@ -43,6 +43,27 @@ async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestLis
   };
   t.after(() => close(AbortSignal.abort()));
   return { port, close, events, server: server.server };
+}
+
+for (const [code, option, message] of [
+  ['EADDRINUSE', 'port', '[::1]:1 is in use'],
+  ['EACCES', 'port', '[::1]:1 needs more privileges, or the system reserves it'],
+  ['EADDRNOTAVAIL', 'host', '::1 is not an address of this machine'],
+  // As for fe80::1, which needs a zone.
+  ['EINVAL', 'host', '::1 is not an address of this machine'],
+  ['ENOTFOUND', 'host', 'the host name ::1 is not known'],
+  ['EAI_AGAIN', 'host', 'the host name ::1 is not known'],
+  ['EOTHER', 'port', 'cannot listen on [::1]:1: EOTHER'],
+] as const) {
+  test(`a port that cannot be opened because of ${code} names the option ${option}`, async (t) => {
+    const server = createServer();
+    const cause = Object.assign(new Error(code), { code });
+    t.mock.method(server, 'listen', (given: object) => {
+      assert.deepEqual(given, { host: '::1', port: 1, backlog: 65_535, exclusive: false });
+      queueMicrotask(() => server.emit('error', cause));
+    });
+    await assert.rejects(openPort('port', '::1', 1, server), { name: 'StartError', option, message, cause });
+  });
 }
 
 test('a connection stays open for idleMs after its last response, because its client may send more', async (t) => {

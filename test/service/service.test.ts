@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { HttpServer } from '../../src/http/server.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
 import { StartError } from '../../src/start-error.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -154,6 +155,21 @@ describe('listen', () => {
     await assert.rejects(service.listen(), /listens once, and not after close/);
   });
 
+  it('with a gRPC port in use fails for this reason although the HTTP port cannot be closed', async (t) => {
+    const { port: grpcPort } = await takePort(t);
+    const { close } = HttpServer.prototype;
+    t.mock.method(
+      HttpServer.prototype,
+      'close',
+      async function (this: HttpServer, ...given: Parameters<typeof close>) {
+        await Reflect.apply(close, this, given);
+        throw new Error('cannot be closed');
+      },
+    );
+    const { service } = make({ grpcPort });
+    await assert.rejects(service.listen(), { message: `127.0.0.1:${grpcPort} is in use` });
+  });
+
   const ranges: [options: ServiceOptions, message: RegExp][] = [
     [{ port: 65_536 }, /^port must be a whole number from 0 to 65535, not 65536$/],
     [{ port: Number.NaN }, /^port .* not NaN$/],
@@ -229,6 +245,14 @@ describe('close', () => {
       assert.deepEqual(types(events), []);
     });
   }
+
+  it('during listen leaves no timer', async () => {
+    const countTimers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const { service } = make();
+    const before = countTimers();
+    await Promise.all([service.listen(), service.close()]);
+    assert.equal(countTimers(), before);
+  });
 
   it('during a listen that fails resolves after everything is released', async (t) => {
     const { port: grpcPort } = await takePort(t);

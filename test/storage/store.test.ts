@@ -18,6 +18,34 @@ const query = {
   start: { offset: 0 },
 };
 
+describe('the watchers of a store', () => {
+  it('do not keep the process alive', async (t) => {
+    t.mock.method(performance, 'now', () => 1_000);
+    const store = await openStore('memory:');
+    const countTimers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const before = countTimers();
+    t.after(feedOf(store).watch(() => undefined));
+    // The watchers are called for the first write at once, and for the second one after a pause.
+    for (const name of ['Ada', 'Bob']) await store.users.create({ name });
+    assert.equal(countTimers(), before);
+  });
+
+  it('are not called after another one has ended them', async () => {
+    const store = await openStore('memory:');
+    const feed = feedOf(store);
+    const called: string[] = [];
+    const first = feed.watch(() => {
+      called.push('first');
+      first();
+      second();
+    });
+    const second = feed.watch(() => called.push('second'));
+    await store.users.create({ name: 'Ada' });
+    await nextTurn();
+    assert.deepEqual(called, ['first']);
+  });
+});
+
 describe('a store that responds at once', () => {
   it('does not read the signal of a caller unless it is aborted', async (t) => {
     const store = await openStore(`sqlite:${folder}/signal.db`);

@@ -1,4 +1,5 @@
-import { describe } from 'node:test';
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
 import { testFeed } from '../../../src/conformance/feed.ts';
 import { testFeedReads } from '../../../src/conformance/feed-reads.ts';
 import { createFixture } from '../../../src/conformance/fixture.ts';
@@ -43,6 +44,21 @@ function createSparseStore(options?: MemoryStoreOptions): Store {
     },
   };
 }
+
+it('a memory store removes expired idempotency keys at the next creation with a key', async () => {
+  let now = 0;
+  const store = createMemoryStore({ now: () => now, idempotencyTtlMs: 1_000 });
+  const create = async (key: string) => {
+    const { replayed } = await store.users.create({ name: 'Ada' }, { idempotency: { key, fingerprint: '' } });
+    return replayed;
+  };
+  await create('first');
+  now = 1_000;
+  await create('second');
+  // The clock was set back, but the first key is no longer kept.
+  now = 500;
+  assert.deepEqual([await create('first'), await create('second')], [false, true]);
+});
 
 describe('a store with gaps between its positions', () => {
   const fixture = createFixture(async (options) => createSparseStore(options), { feed: true });
