@@ -146,6 +146,17 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(search.generation, 1);
   });
 
+  it('uses the connections that were opened after a failure, although another earlier one fails later', async (t) => {
+    const { search, answers } = start(t);
+    answers.set('a', 'passes');
+    const [first, second] = [await search.open(), await search.open()];
+    assert.ok(first !== undefined && second !== undefined);
+    search.discard(first);
+    const next = await search.open();
+    search.discard(second);
+    assert.equal(next !== undefined && search.isUsable(next), true);
+  });
+
   it('keeps a host that it has found although an earlier attempt to connect fails', async (t) => {
     const { search, answers, pass } = start(t);
     answers.set('a', 'hangs');

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { Connection, prepared } from '../../../src/storage/postgres/connection.ts';
 import { type CreateClient, type PoolSettings, PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { until } from '../../kit/until.ts';
+import { recordPauses } from '../../support/pauses.ts';
 import { session, settings } from './fake-session.ts';
 
 interface Statement {
@@ -83,6 +85,13 @@ describe('a failing PostgreSQL statement is sent', () => {
       }
     });
   }
+
+  it('after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
+    const pauses = recordPauses(t);
+    t.mock.method(Math, 'random', () => 1);
+    await assert.rejects(refusingPool('40001').pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
+    assert.deepEqual(pauses, [4, 8, 16, 32, 64]);
+  });
 
   it('again without a name after a pooler has confused the names, and so are all later statements', async () => {
     const { pool, sent, warnings } = refusingPool('42P05');
@@ -270,6 +279,109 @@ it('a connection that is refused keeps the reason, although closing it takes lon
     connection.open(settings, () => {}, 1),
     { code: '53300' },
   );
+});
+
+it('a connection is closed by force if the server does not confirm its end for a second', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const ended = Promise.withResolvers<void>();
+  const stream = { destroy: () => ended.resolve() };
+  const client = Object.assign(new EventEmitter(), { end: () => ended.promise, connection: { stream } });
+  const closing = new Connection(client as unknown as Client).close();
+  t.mock.timers.tick(1_000);
+  await closing;
+});
+
+it('a connection is also ended if the server refuses the request to cancel its statement', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const accepted = once(server, 'connection');
+  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [socket] = await accepted;
+  t.after(() => socket.destroy());
+  server.close();
+  const session = { processID: 1, secretKey: 1, connection: { stream } };
+  const client = Object.assign(new EventEmitter(), session);
+  const closed = once(stream, 'close');
+  new Connection(client as unknown as Client).kill();
+  await closed;
+});
+
+describe('a PostgreSQL connection', () => {
+  /** A pool with one connection, and the number of its connections that were opened or killed. */
+  function countingPool(t: TestContext, limits: Partial<PoolSettings> = {}) {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const counts = { opened: 0, killed: 0 };
+    const { driver, statements } = heldDriver(async () => {
+      counts.opened += 1;
+    });
+    const destroy = () => {
+      counts.killed += 1;
+    };
+    const create: CreateClient = (url) => Object.assign(driver(url), { connection: { stream: { destroy } } });
+    const pool = new PostgresPool(create, { ...settings, poolSize: 1, ...limits }, () => {});
+    /** Resolves when the server has received a statement. */
+    const received = async (count: number) => {
+      while (statements.length < count) await nextTurn();
+    };
+    return { pool, counts, statements, received };
+  }
+
+  it('is not killed for an aborted call after another call has taken it', async (t) => {
+    const { pool, counts, statements, received } = countingPool(t);
+    const controller = new AbortController();
+    const aborted = pool.read(prepared('SELECT 1'), [], controller.signal);
+    await received(1);
+    controller.abort();
+    await assert.rejects(aborted, { kind: 'cancelled' });
+    statements[0]?.resolve({ rows: [] });
+    const other = pool.read(prepared('SELECT 2'), []);
+    await received(2);
+    t.mock.timers.tick(100);
+    assert.deepEqual(counts, { opened: 1, killed: 0 });
+    statements[1]?.resolve({ rows: [] });
+    await other;
+    await pool.close();
+  });
+
+  it('is killed a second after the limit of its statement, although a ping may take longer', async (t) => {
+    const { pool, counts, statements, received } = countingPool(t, { pingTimeoutMs: 60_000 });
+    const read = pool.read(prepared('SELECT 1'), []);
+    await received(1);
+    t.mock.timers.tick(settings.statementTimeoutMs + 999);
+    assert.equal(counts.killed, 0);
+    t.mock.timers.tick(2);
+    assert.equal(counts.killed, 1);
+    statements[0]?.resolve({ rows: [] });
+    await read;
+    await pool.close();
+  });
+
+  const failures: readonly [what: string, fail: (pool: PostgresPool) => Promise<unknown>][] = [
+    [
+      'its transaction could not be rolled back',
+      (pool) => pool.transaction(async () => Promise.reject(rejection('XX000'))),
+    ],
+    ['its preparation has failed', (pool) => pool.prepare(async () => Promise.reject(rejection('XX000')))],
+  ];
+  for (const [what, fail] of failures) {
+    it(`is not used again after ${what}`, async () => {
+      let opened = 0;
+      const driver = fakeDriver(
+        async ({ text }) => {
+          if (text === 'ROLLBACK') throw rejection('57014');
+          return { rows: [] };
+        },
+        async () => {
+          opened += 1;
+        },
+      );
+      const pool = new PostgresPool(driver, settings, () => {});
+      await assert.rejects(fail(pool), { name: 'DomainError' });
+      await pool.read(prepared('SELECT 1'), []);
+      assert.equal(opened, 2);
+      await pool.close();
+    });
+  }
 });
 
 const fromSystem = (code: string) => Object.assign(new Error(code), { code });
