@@ -27,16 +27,17 @@ const pauseEveryChunks = 1_000;
 const packetCostBytes = 2 * 1024 * 1024;
 
 /**
- * Merges the short chunks of a chunked or long body, because the parser makes a Buffer of about 400 bytes for each of
- * them, and for each TLS record. Pauses the connection after many of them until the scheduler allows more, because the
+ * Merges the short chunks of a chunked body, and the TLS records of a long one, because the parser makes a Buffer of
+ * about 400 bytes for each. Pauses the connection after many of them until the scheduler allows more, because the
  * parser passes each by itself.
  */
 export function mergeChunks(message: IncomingMessage): void {
   const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
-  const isShort = coding === undefined && Number(contentLength) <= shortChunkBytes;
   const { socket } = message;
+  const hasRecords = 'encrypted' in socket && Number(contentLength) > shortChunkBytes;
+  if (message.complete || (coding === undefined && !hasRecords)) return;
   // Only the parser makes such chunks. A test double, which has none, may push text, or bytes that its host still uses.
-  if (isShort || message.complete || !('parser' in socket)) return;
+  if (!('parser' in socket)) return;
   const push = message.push.bind(message);
   const connection = connectionOf(socket);
   const endPause = (): void => {
