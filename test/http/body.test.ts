@@ -325,6 +325,7 @@ test('a client that sends its whole long body before it reads still receives the
 for (const [whose, request] of [
   ['a client that asks for it', post('/deaf', '[]', 'Connection: close')],
   ['HTTP/1.0', post('/deaf', '[]').replace('HTTP/1.1', 'HTTP/1.0')],
+  ['a draining service', post('/deaf', '[]')],
 ] as const) {
   test(`the connection of ${whose} is not closed before the rest of a short unread body`, async (t) => {
     let raw: IncomingMessage | undefined;
@@ -333,6 +334,7 @@ for (const [whose, request] of [
       return json(200, {});
     };
     const kit = await startKit(t, { 'POST /deaf': handle });
+    if (whose === 'a draining service') kit.face.drain();
     const ended = kit.nextRequest();
     const wire = (await Wire.open(t, kit.port)).write(request.slice(0, -1));
     assert.equal((await wire.next()).status, 200);
