@@ -107,7 +107,7 @@ const api = new API({ cwd });
 const openProjects = [join(cwd, 'tsconfig.json')];
 const compile = (...changed: string[]) =>
   api.updateSnapshot({ openProjects, fileChanges: { changed } }).getProjects()[0]?.program;
-const mutants = globSync('src/{domain,http,rest,grpc,storage}/**/*.ts', { cwd }).flatMap((file) => {
+const mutants = globSync('src/{domain,http,rest,grpc,storage,telemetry}/**/*.ts', { cwd }).flatMap((file) => {
   const changes: ReturnType<typeof replacements> = [];
   const visit = (node: ts.Node): void => {
     if (ts.isTypeNode(node)) return;
