@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { batchCharacters, countOf, readStore } from '../../src/commands/records.ts';
+import { batchCharacters, countOf, readFile, readStore } from '../../src/commands/records.ts';
 import { openSource } from '../../src/commands/transfer.ts';
 import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
 import { byKind, recordKinds } from '../../src/domain/record.ts';
@@ -65,6 +65,24 @@ describe('the number of records of a store', () => {
     for (const { records, draft } of nestedKinds) await records(store, 1).create(draft);
     assert.equal(countOf(await store.summary()), recordKinds.length);
   });
+});
+
+describe('batches of a file', () => {
+  for (const [what, count, body, sizes] of [
+    ['short', 20_001, '', [10_000, 10_000, 1]],
+    // With about 10,050 characters each.
+    ['long', 900, 'x'.repeat(10_000), [398, 398, 104]],
+  ] as const) {
+    it(`of ${what} posts have at most 10,000 lines, and end after 4,000,000 characters`, async () => {
+      const path = join(temporaryFolder(), 'all.ndjson');
+      const post = { type: 'post', userId: 1, title: 't', body };
+      const lines = Array.from({ length: count }, (_, i) => `${JSON.stringify({ ...post, id: i + 1 })}\n`);
+      writeFileSync(path, lines.join(''));
+      const found: number[] = [];
+      for await (const batch of readFile(path)) found.push(batch.lines.length);
+      assert.deepEqual(found, sizes);
+    });
+  }
 });
 
 describe('batches of a store', () => {
