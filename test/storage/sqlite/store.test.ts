@@ -68,3 +68,16 @@ test('lists of a SQLite store keep 256 statements, so that clients cannot fill t
   await list(0);
   assert.equal(mock.callCount(), 258);
 });
+
+test('a SQLite store keeps an idempotency key until its end, by a clock with fractions of milliseconds', async (t) => {
+  let now = 0.5;
+  const store = await openSqliteStore(newPath(), { now: () => now, idempotencyTtlMs: 1_000 });
+  t.after(() => store.close());
+  const idempotency = { key: 'key', fingerprint: '' };
+  const replayed: boolean[] = [];
+  for (const at of [0.5, 999.5, 1_000]) {
+    now = at;
+    replayed.push((await store.users.create({ name: 'Ada' }, { idempotency })).replayed);
+  }
+  assert.deepEqual(replayed, [false, true, false]);
+});
