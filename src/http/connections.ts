@@ -10,7 +10,7 @@ const maxRejectingAtOnce = 100;
 const minIdleMs = 100;
 // At most this many are checked for a new connection, which replaces the one of them that has waited longest.
 const maxChecks = 100;
-// A TLS handshake makes 5 keys, and a change of the keys that the client requests 2. Clients change them rarely.
+// A handshake of TLS 1.3 makes 5 keys, and a change of them that the client requests 2. Clients change them rarely.
 const maxKeys = 1_000;
 const warnEveryMs = 60_000;
 

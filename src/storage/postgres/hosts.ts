@@ -45,6 +45,8 @@ const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 
 /** The hosts of a database URL, in its order. An error begins with `culprit`. */
 export function hostsOf(driver: typeof Client, url: string, culprit = 'the database URL'): Hosts {
+  // For other texts, the driver would often use the local server.
+  if (!/^postgres(ql)?:\/\/./.test(url)) throw invalid(culprit, 'must be postgres://USER@HOST/NAME');
   // If the driver finds a space, it also encodes what is encoded already.
   const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1$2&sslmode=verify-full');
   const given = known.includes('uselibpqcompat=') ? known : known.replace(verifiedModes, '$1verify-full');

@@ -93,6 +93,24 @@ describe('the hosts of a database URL', () => {
     });
   }
 
+  for (const url of [
+    '',
+    'h/db',
+    'h:5432/db',
+    'u:p@h/db',
+    'memory:',
+    'sqlite:users.db',
+    'mysql://h/db',
+    ' postgres://h',
+  ]) {
+    it(`are not read from "${url}", which is not a URL of PostgreSQL`, () => {
+      assert.throws(() => parseHosts(pg.Client, url), {
+        kind: 'invalid',
+        message: 'the database URL must be postgres://USER@HOST/NAME',
+      });
+    });
+  }
+
   it('are rejected if they prefer standbys', () => {
     assert.throws(() => parseHosts(pg.Client, 'postgres://h/db?target_session_attrs=standby'), {
       kind: 'invalid',
