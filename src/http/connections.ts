@@ -66,7 +66,7 @@ export class Connections {
       if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
-    // Emitted for each key of a TLS connection. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
+    // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
       const connection = connectionOf(socket);
       connection.keys += 1;
