@@ -49,7 +49,7 @@ const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
 // A name and password in an absolute target must not be in the log, even if the password contains a slash or a question
-// mark: then no number of a port follows the name. After a host, an @ hides nothing.
+// mark. What follows the first colon is a password, unless it is the number of a port. A path may contain an @.
 const userInfo = /^(\w+:\/\/)(?:[^/?#]*|[^:/?#[]*:\d*[^\d/?#].*)@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
