@@ -77,6 +77,12 @@ export function stillReferenced(cause: unknown): DomainError {
   return new DomainError('conflict', 'a record of another table refers to it', { cause });
 }
 
+/** The failure of a write that a unique index of the operator prevents. */
+export function valueTaken(cause: unknown): DomainError {
+  const message = 'another record has a value that must be unique';
+  return new DomainError('conflict', message, { cause, isFinal: true });
+}
+
 /** Rejects fields that are not listed, so that a client learns about misspelt and read-only ones. */
 export function parseRecord<Field extends string>(
   what: string,

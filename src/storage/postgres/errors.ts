@@ -1,5 +1,5 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted, stillReferenced } from '../../domain/record.ts';
+import { idsExhausted, stillReferenced, valueTaken } from '../../domain/record.ts';
 
 /** The kinds of failures of a statement, each with the maximum number of times that it is sent. */
 export const attempts = {
@@ -35,11 +35,7 @@ const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
 const referenced: Meaning = { fault: 'final', error: stillReferenced };
 /** A retry helps if a request with the same idempotency key was committed after the statement began. */
-const taken: Meaning = {
-  fault: 'rolled-back',
-  error: (cause) =>
-    new DomainError('conflict', 'another record has a value that must be unique', { cause, isFinal: true }),
-};
+const taken: Meaning = { fault: 'rolled-back', error: valueTaken };
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 

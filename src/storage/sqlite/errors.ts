@@ -1,5 +1,5 @@
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted, stillReferenced } from '../../domain/record.ts';
+import { idsExhausted, stillReferenced, valueTaken } from '../../domain/record.ts';
 
 /** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used. */
 const unusable = {
@@ -15,11 +15,14 @@ const unusable = {
   notADatabase: 26,
 };
 const checkConstraint = 275;
+// Not that of a primary key.
+const uniqueConstraint = 2067;
 
 /** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
   if (isForeignKeyRejected(caught)) return stillReferenced(caught);
+  if (resultCode(caught) === uniqueConstraint) return valueTaken(caught);
   const isOfSystem = Error.isError(caught) && 'syscall' in caught;
   const isUnavailable = isOfSystem || Object.values(unusable).includes(primaryCode(caught));
   return isUnavailable ? unavailable(caught) : DomainError.from(caught);

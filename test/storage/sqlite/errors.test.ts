@@ -21,7 +21,8 @@ const codes: readonly [code: number, name: string, kind: ErrorKind][] = [
   [21, 'SQLITE_MISUSE', 'internal'],
   [26, 'SQLITE_NOTADB', 'unavailable'],
   [275, 'SQLITE_CONSTRAINT_CHECK', 'unavailable'], // no id is left
-  [2067, 'SQLITE_CONSTRAINT_UNIQUE', 'internal'],
+  [1555, 'SQLITE_CONSTRAINT_PRIMARYKEY', 'internal'],
+  [2067, 'SQLITE_CONSTRAINT_UNIQUE', 'conflict'], // an index of the operator
 ];
 
 describe('an error of SQLite', () => {

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { addUsers, rejects } from '../../../src/conformance/fixture.ts';
+import { addUsers, keyed, rejects } from '../../../src/conformance/fixture.ts';
 import { byKind, maxId } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { connect } from '../../../src/storage/sqlite/schema.ts';
@@ -445,6 +445,23 @@ describe('a full disk', () => {
     await Promise.all(createUsers(store, 20));
     assert.equal(await store.users.count({}), 21 + acknowledged);
   });
+});
+
+it('a unique index of another program makes duplicates fail as a final conflict', async (t) => {
+  const { store, path } = await open(t);
+  await addUsers(store, 'Ada', 'Eve');
+  const other = connect(path);
+  other.exec('CREATE UNIQUE INDEX one_of_each ON users (name)');
+  other.close();
+  const conflict = {
+    kind: 'conflict',
+    isFinal: true,
+    message: 'another record has a value that must be unique',
+  };
+  await assert.rejects(store.users.create({ name: 'Ada' }), conflict);
+  await assert.rejects(store.users.create({ name: 'Ada' }, keyed('key')), conflict);
+  await assert.rejects(store.users.update(2, { name: 'Ada' }), conflict);
+  assert.equal((await store.users.create({ name: 'Bob' }, keyed('key'))).replayed, false);
 });
 
 describe('a trigger of another program that prevents a write', () => {
