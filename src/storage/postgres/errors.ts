@@ -12,6 +12,8 @@ export const attempts = {
   unprepared: { read: 2, write: 2 },
   // The transaction conflicted with another one, and had no effect.
   'rolled-back': { read: 6, write: 6 },
+  // A unique index has the value, perhaps from a request with the same idempotency key, which a retry then finds.
+  taken: { read: 1, write: 2 },
   final: { read: 1, write: 1 },
 } as const;
 
@@ -34,8 +36,7 @@ export const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
 const referenced: Meaning = { fault: 'final', error: stillReferenced };
-/** A retry helps if a request with the same idempotency key was committed after the statement began. */
-const taken: Meaning = { fault: 'rolled-back', error: valueTaken };
+const taken: Meaning = { fault: 'taken', error: valueTaken };
 const tookTooLong = (cause: unknown) =>
   new DomainError('deadline-exceeded', 'the database took too long', { cause });
 

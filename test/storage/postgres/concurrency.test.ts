@@ -221,6 +221,8 @@ it('a unique index of another program makes duplicates fail as a final conflict'
   await assert.rejects(store.users.create({ name: 'Ada' }), conflict);
   await assert.rejects(store.users.create({ name: 'Ada' }, keyed('key')), conflict);
   await assert.rejects(store.users.update(2, { name: 'Ada' }), conflict);
+  const { value } = await store.users.create({ name: 'Bob' });
+  assert.equal(value.id, 7, 'each creation must be sent twice, and each attempt takes an id');
 });
 
 describe('idempotency keys in PostgreSQL', () => {
