@@ -3,6 +3,7 @@ import type { Store } from '../domain/repository.ts';
 import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
+import { postgresPattern, unmetPostgresRequirement } from './postgres/url.ts';
 import type { backupSqlite } from './sqlite/backup.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 import type { Scratch } from './store.ts';
@@ -67,17 +68,8 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
   {
     form: 'postgres://USER@HOST/NAME',
-    pattern: /^postgres(ql)?:\/\/./,
-    // Part of an unescaped password could be read as the host, and a message would show it. Without a host, `?host=`
-    // names the folder of a socket. Only the value of a parameter may contain @.
-    unmetRequirement(url) {
-      const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
-      const parsed = URL.parse(firstHost.replace('@/', '@host/'));
-      const rest = parsed && `${parsed.pathname}${parsed.search.split('=', 1)}${parsed.hash}`;
-      return rest === null || rest.includes('@')
-        ? 'a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23'
-        : undefined;
-    },
+    pattern: postgresPattern,
+    unmetRequirement: unmetPostgresRequirement,
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     lasting: {

@@ -4,6 +4,7 @@ import { invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import { checkParameters } from './parameters.ts';
+import { postgresPattern, unmetPostgresRequirement } from './url.ts';
 
 export interface Host {
   /** `host:port`. */
@@ -46,7 +47,9 @@ const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 /** The hosts of a database URL, in its order. An error begins with `culprit`. */
 export function hostsOf(driver: typeof Client, url: string, culprit = 'the database URL'): Hosts {
   // For other texts, the driver would often use the local server.
-  if (!/^postgres(ql)?:\/\/./.test(url)) throw invalid(culprit, 'must be postgres://USER@HOST/NAME');
+  if (!postgresPattern.test(url)) throw invalid(culprit, 'must be postgres://USER@HOST/NAME');
+  const requirement = unmetPostgresRequirement(url);
+  if (requirement !== undefined) throw invalid(culprit, `must be ${requirement}`);
   // If the driver finds a space, it also encodes what is encoded already.
   const known = url.replaceAll(' ', '%20').replace(systemRoots, '$1$2&sslmode=verify-full');
   const given = known.includes('uselibpqcompat=') ? known : known.replace(verifiedModes, '$1verify-full');

@@ -111,6 +111,15 @@ describe('the hosts of a database URL', () => {
     });
   }
 
+  for (const url of ['postgres://u:1/s3cret@h/db', 'postgres://u:1#s3cret@h/db']) {
+    it(`are not read from ${url}, where part of the password would be a host`, () => {
+      assert.throws(() => parseHosts(pg.Client, url), {
+        kind: 'invalid',
+        message: /^the database URL must be a URL with a port up to 65535 and a password with %, @, /,
+      });
+    });
+  }
+
   it('are rejected if they prefer standbys', () => {
     assert.throws(() => parseHosts(pg.Client, 'postgres://h/db?target_session_attrs=standby'), {
       kind: 'invalid',
