@@ -87,6 +87,8 @@ export class Service implements AsyncDisposable {
     const { checkingIntervalMs = 1 } = options.timeouts ?? {};
     checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
     if (options.repository !== undefined) checkRepository(options.repository);
+    if (options.repository !== undefined && options.readDatabase !== undefined)
+      throw new TypeError('readDatabase needs database, not repository');
     if (options.tls !== undefined) this.#tls = tlsOf(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);

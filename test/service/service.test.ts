@@ -197,6 +197,12 @@ describe('listen', () => {
     });
   }
 
+  it('is not reached because createService rejects readDatabase for an open store', () => {
+    const options = { repository: createMemoryStore(), readDatabase: 'postgres://h/x' };
+    const error = { name: 'TypeError', message: 'readDatabase needs database, not repository' };
+    assert.throws(() => createService(options), error);
+  });
+
   it('uses the options as they were when the service was created', async (t) => {
     const { port } = await takePort(t);
     const options: ServiceOptions & { port: number } = { database: 'memory:', port: 0, grpcPort: false };
