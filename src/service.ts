@@ -16,7 +16,7 @@ import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metric
 
 export { checkPair } from './http/server.ts';
 
-export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
+export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
   readonly database?: string;
   /** The URL of standbys of a `postgres:` database, which answer reads. Default: none. */

@@ -38,7 +38,7 @@ export interface RequestListenerOptions {
   readonly maxFollowers?: number;
   /** A folder of files to serve, listed once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
-  /** The path where the listener is mounted, such as `/api`. Default: none. */
+  /** The prefix of all routes, such as `/api`. Default: none. */
   readonly basePath?: string;
   /** Limits, each with its default. */
   readonly limits?: Partial<ListenerLimits>;

@@ -78,6 +78,15 @@ describe('listen', () => {
     }
   });
 
+  it('serves the HTTP API below a basePath only', async (t) => {
+    const { service } = make({ basePath: '/api' });
+    t.after(() => service.close());
+    const { http } = await service.listen();
+    assert.equal((await fetch(`${http}/api/health/ready`, {}, '/api')).status, 200);
+    assert.equal((await fetch(`${http}/api/`, {}, '/api')).status, 200, 'the console must be there too');
+    assert.equal((await fetch(`${http}/info`)).status, 404);
+  });
+
   it('has no gRPC API when it is off', async (t) => {
     const { service } = make({ grpcPort: false });
     t.after(() => service.close());
