@@ -10,14 +10,14 @@ export async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
   await file.sync();
 }
 
-/** Makes the name of a complete, new file in a folder durable. Windows cannot sync folders. */
+/** Makes the name of a complete, new file or folder in a folder durable. Windows cannot sync folders. */
 export async function syncFolder(path: string): Promise<void> {
   if (platform() === 'win32') return;
   try {
     await sync(path, 'r');
   } catch (caught) {
     if (noSyncCodes.includes(Object(caught).code)) return;
-    const message = `the copy is complete, but a loss of power may remove it: ${messageOf(caught)}`;
+    const message = `${path} has the new entry, but a loss of power may remove it: ${messageOf(caught)}`;
     throw new Error(message, { cause: caught });
   }
 }

@@ -17,6 +17,7 @@ import { userInfo } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
+import { syncFolder } from '../sync.ts';
 import { unavailable } from './errors.ts';
 
 export interface OpenFiles {
@@ -95,7 +96,7 @@ export function makeFile(path: string): boolean {
   }
 }
 
-/** Creates a folder and its parents, for this user only. `recursive` of Node.js hangs below /proc. */
+/** Creates a folder and its parents, durably and for this user only. `recursive` of Node.js hangs below /proc. */
 export async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   await makeFolder(dirname(folder));
@@ -105,6 +106,7 @@ export async function makeFolder(folder: string): Promise<void> {
     // Another process has created it in the meantime.
     if (!existsSync(folder)) throw caught;
   }
+  await syncFolder(dirname(folder));
 }
 
 /** Throws if the files or their folder are read-only: SQLite would open them for reading, and fail at each write. */

@@ -6,6 +6,7 @@ import {
   existsSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -31,6 +32,7 @@ import {
 } from '../../../src/storage/sqlite/file.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
+import { failNextSync } from '../../support/failing-sync.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 async function refusal(path: string, options?: SqliteStoreOptions): Promise<DomainError> {
@@ -57,6 +59,19 @@ describe('the file of a SQLite store', () => {
       await store.ping();
     }
   });
+
+  for (const parent of ['.', 'new']) {
+    it(`is rejected when a broken disk cannot sync the new folder in ${parent}, which may be lost then`, async (t) => {
+      const folder = realpathSync(temporaryFolder());
+      failNextSync(
+        t,
+        Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }),
+        join(folder, parent),
+      );
+      const { message } = await refusal(join(folder, 'new', 'newer', 'users.db'));
+      assert.match(message, /: \/.* has the new entry, but a loss of power may remove it: EIO: /);
+    });
+  }
 
   it('has its temporary copies in the nearest folder that exists', async (t) => {
     const folder = temporaryFolder();
