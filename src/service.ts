@@ -33,7 +33,9 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly grpcPort?: number | false;
   /** Certificate and key for both ports. Default: no TLS. */
   readonly tls?: TlsOptions;
+  /** Timeouts of the HTTP API, each with its default. */
   readonly timeouts?: Partial<HttpTimeouts>;
+  /** Limits of the gRPC API, each with its default. */
   readonly grpcLimits?: Partial<GrpcLimits>;
   /** Maximum number of open connections on each port. 0 for no limit. Default: 10,000. */
   readonly maxConnections?: number;

@@ -1,6 +1,6 @@
 import { Server } from '@grpc/grpc-js';
 import { checkRange } from '../check-range.ts';
-import { type CheckedOptions, options as optionTable, readOptions } from '../config.ts';
+import { options as optionTable, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
@@ -14,8 +14,21 @@ export interface GrpcOptions extends UnaryOptions {
   readonly limits: GrpcLimits;
 }
 
-/** The limits of the gRPC API, described in the table of options. */
-export type GrpcLimits = CheckedOptions['grpcLimits'];
+/** The limits of the gRPC API. */
+export interface GrpcLimits {
+  /** Maximum number of concurrent calls on a connection. Default: 250. */
+  readonly maxConcurrentStreams: number;
+  /** Maximum length of a message, in bytes. Default: 65,536. */
+  readonly maxMessageBytes: number;
+  /** Age at which a connection is asked to close, in ms. Default: 1,800,000. */
+  readonly maxConnectionAgeMs: number;
+  /** How long the calls of such a connection may still take, in ms. Default: 30,000. */
+  readonly maxConnectionAgeGraceMs: number;
+  /** How often a connection is pinged, in ms. Default: 60,000. */
+  readonly keepaliveTimeMs: number;
+  /** How long a client may take to answer a ping, in ms. Default: 20,000. */
+  readonly keepaliveTimeoutMs: number;
+}
 
 /** Serves gRPC on connections that the caller has accepted. @internal */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;

@@ -42,17 +42,17 @@ export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): v
     throw new Error('the key has another algorithm than the certificate');
 }
 
-/** Timeouts in milliseconds; 0 for no limit. */
+/** Timeouts of the HTTP API. */
 export interface HttpTimeouts {
-  /** For receiving the head of a request. */
+  /** For receiving the head of a request, in ms; 0 for no limit. Default: 10,000. */
   readonly headersTimeoutMs: number;
-  /** For receiving a whole request, body included. */
+  /** For receiving a whole request, body included, in ms; 0 for no limit. Default: 30,000. */
   readonly requestTimeoutMs: number;
-  /** For the next request on an idle connection. */
+  /** For the next request on an idle connection, in ms; 0 for no limit. Default: 72,000. */
   readonly keepAliveTimeoutMs: number;
   /**
-   * Interval between checks for late requests: the other timeouts may be late by this. Default: the shorter timeout of
-   * a request, but at least 100 and at most 5,000.
+   * Interval between checks for late requests, in ms: the other timeouts may be late by this. Default: the shorter
+   * timeout of a request, but at least 100 and at most 5,000.
    */
   readonly checkingIntervalMs?: number;
 }

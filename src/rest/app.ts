@@ -40,7 +40,7 @@ export interface RequestListenerOptions {
   readonly publicDir?: string | false | undefined;
   /** The prefix of all routes, such as `/api`. Default: none. */
   readonly basePath?: string;
-  /** Limits, each with its default. */
+  /** Limits of the HTTP API, each with its default. */
   readonly limits?: Partial<ListenerLimits>;
   /** Receives every event. Default: none. */
   readonly observe?: Observe;

@@ -133,6 +133,21 @@ test('src/embedding.md lists each value that the package exports', async () => {
 });
 
 const sourceOf = (path: string) => readFileSync(new URL(`../../src/${path}.ts`, import.meta.url), 'utf8');
+test('the comments on the numbers of ServiceOptions, as editors show them, have their defaults and units', () => {
+  const text = ['service', 'rest/app', 'http/server', 'http/request', 'grpc/app'].map(sourceOf).join('');
+  const comments = [
+    ...text.replaceAll(/(?<=\d),(?=\d)/g, '').matchAll(/\/\*\* (.*) \*\/\n {2}readonly (\w+)\??:/g),
+  ];
+  const wrong = optionRows.filter(([, { path, range, default: preset }]) => {
+    const name = path?.split('.').at(-1);
+    const unit = name?.endsWith('Ms') ? ', in ms' : '';
+    const isRight = ([, comment = '', field = '']: RegExpExecArray) =>
+      field === name && comment.includes(unit) && comment.endsWith(`Default: ${preset}.`);
+    return name !== undefined && range !== undefined && !comments.some(isRight);
+  });
+  assert.deepEqual(wrong, []);
+});
+
 test('the documentation lists the options of openStore with their defaults and ranges', async () => {
   const files = ['store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
   const known = files.flatMap((text) =>
