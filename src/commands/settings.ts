@@ -177,6 +177,8 @@ export async function readFiles(
   };
 
   const read = async (path: string): Promise<Buffer> => {
+    // One of several readers would get all of it, and the others nothing.
+    if (config.workers > 1 && (await stat(path)).isFIFO()) throw new Error('workers cannot share a pipe');
     const input = await openStream(path);
     if (input === undefined) return await readFile(path);
     if (input instanceof Socket) onPipe(path);

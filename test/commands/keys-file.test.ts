@@ -74,6 +74,18 @@ test('a named pipe of API keys is read once at the start and at SIGHUP, so that 
   assert.equal(await running.end(), 0);
 });
 
+test('a named pipe of API keys is rejected with several workers, of which some would read no key', {
+  skip: process.platform === 'win32' && 'Windows has no such files',
+  timeout: 30_000,
+}, async (t) => {
+  const file = await keysFile(t, '');
+  await rm(file);
+  assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
+  const { code, stderr } = await runCommand(['--workers', '2', '--api-keys-file', file]);
+  assert.equal(code, 2);
+  assert.match(stderr, /--api-keys-file must be .* \(workers cannot share a pipe\)\n/);
+});
+
 test('a SIGHUP during the start reads the file of API keys again once the service listens', async (t) => {
   const file = await keysFile(t, 'first\n');
   // The file changes, and the signal arrives, when the process begins to handle the signal: it has read the file.
