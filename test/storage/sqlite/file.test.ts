@@ -358,10 +358,12 @@ describe('the files of a SQLite store that is in use', () => {
     assert.equal(await restored.users.count({}), 1);
   });
 
-  for (const [what, replace] of [
+  const gone = [
     ['missing', () => undefined],
     ['replaced by an empty file', (path: string) => writeFileSync(path, '')],
-  ] as const) {
+  ] as const;
+  const copied = ['replaced by a copy', (path: string) => copyFileSync(`${path}.away`, path)] as const;
+  for (const [what, replace] of [...gone, copied]) {
     it(`keep their log while users.db is ${what} when the first write opens it`, async (t) => {
       const { path, store } = await open(t);
       const second = await openSqliteStore(path);
@@ -375,7 +377,9 @@ describe('the files of a SQLite store that is in use', () => {
       assert.equal((await second.users.create({ name: 'Bob' })).value.id, 2);
       assert.equal(await store.users.count({}), 2);
     });
+  }
 
+  for (const [what, replace] of gone) {
     it(`are not opened while users.db is ${what} and has a log, whose commits stay`, async () => {
       const folder = temporaryFolder();
       const path = join(folder, 'users.db');
