@@ -343,6 +343,27 @@ describe('a PostgreSQL connection', () => {
     await pool.close();
   });
 
+  it('that is killed for an aborted call is the only one that is lost', async (t) => {
+    const { pool, counts, statements, received } = countingPool(t, { poolSize: 2 });
+    const controller = new AbortController();
+    const other = pool.read(prepared('SELECT 1'), []);
+    const aborted = pool.read(prepared('SELECT 2'), [], controller.signal);
+    await received(2);
+    controller.abort();
+    await assert.rejects(aborted, { kind: 'cancelled' });
+    t.mock.timers.tick(100);
+    assert.equal(counts.killed, 1);
+    statements[1]?.reject(rejection('57P01'));
+    statements[0]?.resolve({ rows: [] });
+    await other;
+    const next = pool.read(prepared('SELECT 3'), []);
+    await received(3);
+    assert.equal(counts.opened, 2);
+    statements[2]?.resolve({ rows: [] });
+    await next;
+    await pool.close();
+  });
+
   it('is killed a second after the limit of its statement, although a ping may take longer', async (t) => {
     const { pool, counts, statements, received } = countingPool(t, { pingTimeoutMs: 60_000 });
     const read = pool.read(prepared('SELECT 1'), []);
