@@ -90,6 +90,20 @@ describe('scrapes of the metrics', () => {
     assert.deepEqual(warnings, []);
   });
 
+  it('a scrape of the metrics does not wait for a worker that ends meanwhile', async (t) => {
+    const [first, second] = await startPool(t, 2);
+    first?.emit('message', 'gather');
+    first?.emit('message', { metrics: snapshot });
+    second?.emit('disconnect');
+    await nextTurn();
+    const [, reply] = first?.received ?? [];
+    const { gathered } = reply as { gathered: MetricsSnapshot };
+    assert.deepEqual(gathered['users_service_workers'], {
+      'users_service_workers{numbers="current"}': 1,
+      'users_service_workers{numbers="earlier"}': 0,
+    });
+  });
+
   it('simultaneous scrapes of the metrics share one request of a worker to its primary', async (t) => {
     const warnings = collectWarnings(t);
     const worker = fakeWorker();
@@ -586,6 +600,7 @@ describe('a primary whose workers cannot start', () => {
         process.kill(primary, 'SIGTERM');
         const nothing = new Int32Array(new SharedArrayBuffer(4));
         while (process.ppid === primary) Atomics.wait(nothing, 0, 0, 5);
+        console.error('a worker has outlived its primary');
       }`,
     );
     assert.deepEqual([code, stdout, stderr], [143, '', '']);
