@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
@@ -397,6 +397,32 @@ describe('the process of the service', () => {
       await until(async () => Number(await lost()) > 0, 'a line is lost', 30_000);
     });
   }
+
+  it('waits at its end for a slow reader of its output', async () => {
+    const lines: string[] = [];
+    const signals = new EventEmitter();
+    const stdout = new Writable({
+      write(chunk, _encoding, done) {
+        lines.push(...String(chunk).trim().split('\n'));
+        setImmediate(done);
+      },
+    });
+    const ended = run({
+      args: ['--port', '0', '--grpc-port', 'off', '--database', 'memory:'],
+      env: {},
+      nodeVersion: process.version,
+      stdin: Readable.from([]),
+      stdout,
+      stderr: new PassThrough().resume(),
+      onSignal: (signal, handle) => signals.on(signal, handle),
+      onCrash: () => undefined,
+      exit: () => lines.push('ended before the reader has read all lines'),
+    });
+    await until(() => lines.length > 0, 'the service listens');
+    signals.emit('SIGTERM');
+    assert.equal(await ended, 0);
+    assert.equal(JSON.parse(lines.at(-1) ?? '').event, 'closed');
+  });
 
   it('stops when its output is not read', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);
