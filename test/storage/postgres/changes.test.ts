@@ -203,6 +203,26 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'Bob', 'Eve']);
   });
 
+  for (const [what, place, text] of [
+    ['a write to a copy of its database', 'copy', `SELECT nextval('changes_position_seq')`],
+    ['a backup of its sequence', 'database', 'SELECT FROM changes_position_seq'],
+  ] as const) {
+    it(`is not delayed by ${what} after a write has failed`, async (t) => {
+      const database = await postgres.createDatabase();
+      await (await openPostgresStore(database)).close();
+      const name = new URL(database).pathname.slice(1);
+      // The sequence of a copy has the same id.
+      await postgres.server.query(`CREATE DATABASE ${name}_copy TEMPLATE ${name}`);
+      const copy = postgres.server.url(`${name}_copy`);
+      const other = await openSession(t, { database, copy }[place]);
+      await other.query(`BEGIN; ${text}`);
+      const { store, feed } = await openAt(t, database);
+      await (await openSession(t, database)).query(`SELECT nextval('changes_position_seq')`);
+      await store.users.create({ name: 'Ada' });
+      assert.equal(await feed.position(), 2);
+    });
+  }
+
   it('contains the last version of every post that the deletion of a user removes', async (t) => {
     const { store, feed, session, url } = await open(t);
     await store.users.create({ name: 'Ada' });

@@ -84,6 +84,18 @@ describe('the settled position of a feed', () => {
       [7, false],
     ]);
   });
+
+  it('does not depend on the writers of a previous server', () => {
+    const states = [
+      { newest: 9, unbroken: 3, writers: ['a'] },
+      { newest: 7, unbroken: 3 },
+      { newest: 7, unbroken: 5, writers: ['b'] },
+    ];
+    assert.deepEqual(
+      positions(...states).map(([position]) => position),
+      [3, undefined, 5],
+    );
+  });
 });
 
 it('a read of the feed waits for a write that is still running', async (t) => {
