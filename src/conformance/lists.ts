@@ -180,7 +180,7 @@ export function testLists(fixture: Fixture): void {
       assert.equal(await repository.users.count({ role: 'z' }), 0);
     });
 
-    it('may contain more than 100 rows, for code that streams them', async (t) => {
+    it('of more than 100 rows are complete, in pages of 100 and in a longer one for code that streams', async (t) => {
       const repository = await fixture.open(t);
       await Promise.all(
         Array.from({ length: 150 }, (_, i) => repository.users.create({ name: `user ${i}` })),
@@ -188,6 +188,7 @@ export function testLists(fixture: Fixture): void {
       const { items, next } = await repository.users.list({ ...userQuery(), limit: 1_000 });
       assert.equal(items.length, 150);
       assert.equal(next, undefined);
+      assert.deepEqual(await walkUsers(repository, 'limit=100'), items);
     });
   });
 }
