@@ -22,6 +22,9 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 it('a store that waits for another process to migrate the schema reports it, unlike the one that migrates', async (t) => {
   const url = await postgres.createDatabase();
   const session = await openSession(t, url);
+  // Its snapshots would hide what another process has migrated in the meantime.
+  const isolation = `default_transaction_isolation = 'repeatable read'`;
+  await session.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${isolation}`);
   await session.query('BEGIN; CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL)');
   const warnings: string[][] = [[], []];
   const opened = warnings.map((list) => openPostgresStore(url, { onWarning: (text) => list.push(text) }));
