@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Socket } from 'node:net';
 import { after, describe, it, type TestContext } from 'node:test';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, startPostgres } from '../../kit/postgres.ts';
@@ -127,6 +128,13 @@ describe('a session of a PostgreSQL store', () => {
       'PostgreSQL runs with fsync = off: a crash can damage the database',
       'PostgreSQL runs with full_page_writes = off: a crash can damage the database',
     ]);
+  });
+
+  it('has TCP probes, so that the network does not forget it while it is idle', async (t) => {
+    const { mock } = t.mock.method(Socket.prototype, 'setKeepAlive');
+    const store = await openPostgresStore(await postgres.createDatabase());
+    await store.close();
+    assert.deepEqual(mock.calls[0]?.arguments, [true, 10_000]);
   });
 
   it('opens although the function that receives the warnings fails', async (t) => {
