@@ -247,6 +247,20 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await announced(page, 'Saved With a key');
   });
+
+  test('a post that is opened twice during a slow read stays dimmed, and is read once', async (t) => {
+    const { page, form, edit } = await openPost(t);
+    const requests = recordRequests(page);
+    const post = await holdReads(page, `**${first}`);
+    await edit.click();
+    await post.reached;
+    await edit.click();
+    assert.equal(await page.locator('.post[aria-busy="true"]').count(), 1);
+    assert.equal(requests.filter((request) => request.url().endsWith(first)).length, 1);
+    post.release();
+    await form.waitFor();
+    assert.equal(await page.locator('.post[aria-busy="true"]').count(), 0);
+  });
 });
 
 async function change(form: Locator, fields: Readonly<Record<string, string>>): Promise<void> {

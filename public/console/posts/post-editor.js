@@ -154,6 +154,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
      * @param {Post} post
      */
     async open(post) {
+      // It is being opened already.
+      if (list.itemOf(post)?.ariaBusy === 'true') return;
       close();
       opening = new AbortController();
       const { signal } = opening;
