@@ -86,18 +86,24 @@ const exposedHeaders: Headers = {
  * Throws when an option is wrong or the public folder cannot be read.
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  return createObservedListener(options).listener;
+}
+
+/** The same listener, and the observer whose events its metrics count. @internal */
+export function createObservedListener(options: RequestListenerOptions) {
   checkRepository(options?.repository);
   for (const name in options)
     if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
   const checked = readOptions(options);
   const metrics = new Metrics();
+  const observe = fanOut(options.observe, metrics.observe);
   const api = createHttpApi(checked, {
     access: new Access(checked.auth, checked.apiKeys),
-    observe: fanOut(options.observe, metrics.observe),
+    observe,
     unreadyReason: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
   });
-  return api.listener.listener;
+  return { listener: api.listener.listener, observe };
 }
 
 /** @internal */

@@ -4,8 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers';
 import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
-import { fanOut } from '../telemetry/events.ts';
-import { createRequestListener, type RequestListenerOptions } from './app.ts';
+import { createObservedListener, type RequestListenerOptions } from './app.ts';
 
 /** Returns the response to a request. Fails with the reason of its signal or the error of its body. */
 export type FetchHandler = (request: Request) => Promise<Response>;
@@ -24,8 +23,8 @@ const withoutBody = [204, 205, 304];
  */
 export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
   // This server never listens. It receives its connections from the handler.
-  const server = http.createServer(createRequestListener(options));
-  const observe = fanOut(options.observe);
+  const { listener, observe } = createObservedListener(options);
+  const server = http.createServer(listener);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
   return async (request) => {
     if (request.bodyUsed) throw new TypeError('the body of the request was already read');
