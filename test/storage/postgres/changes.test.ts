@@ -441,6 +441,21 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await until(isTrimmed(10), 'they are removed again');
   });
 
+  it('removes the changes from before an import in steps, and all of them stay gone', async (t) => {
+    const url = await postgres.createDatabase();
+    await (await openPostgresStore(url)).close();
+    const session = await openSession(t, url);
+    await session.query(`
+      INSERT INTO changes (type, user_id, record) SELECT 'user.updated', 1, '{}' FROM generate_series(1, 3000);
+      UPDATE change_feed SET gone = nextval('changes_position_seq')`);
+    const { store } = await openAt(t, url, { changesKept: 1 });
+    await store.users.create({ name: 'Ada' });
+    const state = 'SELECT gone::int, (SELECT min(position)::int FROM changes) AS oldest FROM change_feed';
+    const read = async () => (await session.query<{ gone: number; oldest: number }>(state))[0];
+    await until(async () => (await read())?.oldest === 2_001, 'the first step has ended');
+    assert.equal((await read())?.gone, 3_001);
+  });
+
   it('works although its table has a second row, as after a dump was restored into existing tables', async (t) => {
     const { store, feed, session, url } = await open(t);
     for (const name of ['a', 'b', 'c', 'd']) await store.users.create({ name });

@@ -117,3 +117,11 @@ it('a read of the feed waits for a write that is still running', async (t) => {
   );
   assert.equal(states.length, 0);
 });
+
+it('a read of the feed fails if the changes after its position are removed before they are read', async () => {
+  const pool = { read: async () => [{ ...none, newest: 9, unbroken: 9 }] } as unknown as PostgresPool;
+  const pages = { read: async () => [{ gone: 5, upto: 9, position: null }] } as unknown as PostgresPool;
+  const { read } = postgresFeed(pool, pages, 100, assert.fail);
+  await assert.rejects(read({ after: 4, limit: 10 }), { kind: 'gone' });
+  assert.deepEqual(await read({ after: 5, limit: 10 }), { changes: [], next: 9, more: false });
+});
