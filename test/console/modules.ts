@@ -56,6 +56,11 @@ export interface UserFields {
   readonly role: string;
 }
 
+export interface ConsoleUserModule {
+  userFields(fields: Partial<UserFields>): UserFields;
+  toDraft(fields: UserFields): Partial<UserFields>;
+}
+
 export interface MergeModule {
   mergeFields(
     base: UserFields,

@@ -1,4 +1,5 @@
 // @ts-check
+import { userFields } from '../users/user.js';
 
 /** @import { User } from '../users/user.js' */
 
@@ -20,7 +21,7 @@
 const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, page: 1, visited: [] };
 
 const limits = [10, 20, 50, 100];
-const sortPattern = /^-?(?:id|name|role)$/;
+const sorts = ['id', ...Object.keys(userFields({}))].flatMap((field) => [field, `-${field}`]);
 // The rule of the API: no control characters and no lone surrogates.
 const namePattern = /^[^\p{Cc}\p{Cs}]{1,200}$/u;
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
@@ -40,7 +41,7 @@ function parseView(fragment) {
     userId: id === undefined ? undefined : Number(id),
     name: namePattern.test(given('name')) ? given('name') : home.name,
     role: rolePattern.test(given('role')) ? given('role') : home.role,
-    sort: sortPattern.test(given('sort')) ? given('sort') : home.sort,
+    sort: sorts.includes(given('sort')) ? given('sort') : home.sort,
     limit: limits.includes(Number(given('limit'))) ? Number(given('limit')) : home.limit,
     page: /^[1-9][0-9]{0,5}$/.test(given('page')) ? Number(given('page')) : home.page,
     visited: home.visited,
@@ -97,7 +98,7 @@ export function isListed({ name, role }, user) {
  * @param {User} second
  */
 export function isBefore({ sort }, first, second) {
-  const textOf = (/** @type {User} */ { name, role = '' }) => ({ name, role })[sort.replace('-', '')] ?? '';
+  const textOf = (/** @type {User} */ user) => userFields(user)[sort.replace('-', '')] ?? '';
   const [low, high] = sort.startsWith('-') ? [second, first] : [first, second];
   return textOf(low) === textOf(high) ? low.id < high.id : textOf(low) < textOf(high);
 }

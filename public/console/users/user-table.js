@@ -1,6 +1,7 @@
 // @ts-check
 import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
+import { userFields } from './user.js';
 
 /** @import { User } from './user.js' */
 
@@ -15,7 +16,9 @@ export function createUserTable(addressOf, focusLost) {
   let openId;
 
   /** @param {User} user */
-  function row({ id, name, role }) {
+  function row(user) {
+    const { id } = user;
+    const { name, ...optional } = userFields(user);
     const made = clone('user-row');
     made.dataset['id'] = String(id);
     part(made, 'id', HTMLElement).textContent = String(id);
@@ -26,7 +29,9 @@ export function createUserTable(addressOf, focusLost) {
     if (id === openId) link.ariaCurrent = 'true';
     link.draggable = false;
     markUnsaved(made, id);
-    if (role !== undefined) part(made, 'role', HTMLElement).append(el('span', { class: 'pill' }, role));
+    for (const [field, text] of Object.entries(optional)) {
+      if (text !== '') part(made, field, HTMLElement).append(el('span', { class: 'pill' }, text));
+    }
     return made;
   }
 

@@ -9,7 +9,7 @@ import { changedFields } from '../edit/save.js';
 /**
  * @typedef {{ id: number, name: string, role?: string }} User
  * @typedef {Tagged<User>} TaggedUser
- * @typedef {{ name: string, role?: string }} UserDraft
+ * @typedef {Omit<User, 'id'>} UserDraft
  */
 
 /**
@@ -38,8 +38,9 @@ export function createUsersApi(send) {
 /** @typedef {ReturnType<typeof createUsersApi>} UsersApi */
 
 /**
- * The fields of a user in a form, with an empty text for no role.
- * @param {Fields} fields
+ * The fields of a user in forms, in the list and in its order, with an empty text for an absent one.
+ * @param {Partial<UserDraft>} fields
+ * @returns {Fields & { name: string }}
  */
 export function userFields({ name = '', role = '' }) {
   return { name, role: role.trim() };
@@ -50,8 +51,9 @@ export function userFields({ name = '', role = '' }) {
  * @param {ReturnType<typeof userFields>} fields
  * @returns {UserDraft}
  */
-export function toDraft({ name, role }) {
-  return role === '' ? { name } : { name, role };
+export function toDraft({ name, ...optional }) {
+  const given = Object.entries(optional).filter(([, text]) => text !== '');
+  return { name, ...Object.fromEntries(given) };
 }
 
 /**
@@ -64,11 +66,14 @@ export function userKind(calls) {
     calls,
     draftName: ({ id }) => `user.${id}`,
     nameOf: ({ name }) => name,
-    fieldsOf: ({ name, role = '' }) => ({ name, role }),
+    fieldsOf: userFields,
     parse: userFields,
     toPatch(base, wanted) {
-      const changes = changedFields(base, wanted);
-      return changes['role'] === '' ? { ...changes, role: null } : changes;
+      const changes = Object.entries(changedFields(base, wanted));
+      // Only a name cannot be removed, and the API explains why an empty one is invalid.
+      return Object.fromEntries(
+        changes.map(([field, text]) => [field, text === '' && field !== 'name' ? null : text]),
+      );
     },
   };
 }
