@@ -7,6 +7,7 @@ import type { PageStart, Position } from '../../../src/domain/list-query.ts';
 import { userFields } from '../../../src/domain/user.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { tables } from '../../../src/storage/tables.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 
 // Enough for 21 rows of three ranges. The table alone has more than 500 blocks of 8 KiB.
@@ -196,6 +197,18 @@ for (const nested of nestedKinds) {
     }
   });
 }
+
+it('each index of users contains all columns of a list, so a page does not read the table', async () => {
+  const { rows } = await client.query<{ name: string; columns: string[] }>(`
+    SELECT relname AS name, ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = indexrelid) AS columns
+    FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    WHERE indrelid = 'users'::regclass AND NOT indisprimary`);
+  assert.ok(rows.length > 0);
+  for (const { name, columns } of rows) {
+    const missing = tables.users.listed.filter((column) => !columns.includes(column.name));
+    assert.deepEqual(missing, [], name);
+  }
+});
 
 it('a user is found with the primary key', async () => {
   assertFew(await cost(() => users.get([43_210])), 5);
