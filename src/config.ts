@@ -1,7 +1,7 @@
 import { isInRange, maxTimerMs, type Range, rangeText, shown } from './check-range.ts';
 import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
-import { unmetStandbysRequirement, unmetUrlRequirement, urlForms } from './storage/open.ts';
+import { unmetStandbysRequirement, unmetUrlRequirement } from './storage/open.ts';
 
 export interface Option {
   /** The kind of its values, as the help writes it; absent for choices. */
@@ -61,7 +61,7 @@ export const options = {
   'grpc-port': { kind: 'PORT', default: 50_051, range: ports, orOff: true, path: 'grpcPort',
     meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
   database: { kind: 'URL', unmetRequirement: unmetUrlRequirement, default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
-    meaning: `The store: ${urlForms}.` },
+    meaning: 'URL of the store.' },
   'read-database': { kind: 'URL', unmetRequirement: unmetStandbysRequirement, path: 'readDatabase',
     meaning: 'PostgreSQL standbys that serve reads, as postgres://USER@HOST,HOST/NAME. A read never returns stale data.' },
   'api-key': { kind: 'KEYS', default: [], path: 'apiKeys',

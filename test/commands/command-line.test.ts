@@ -30,6 +30,7 @@ describe('help and version', () => {
         assert.match(stdout, new RegExp(`--${flag} .*, \\$${variableOf(flag)}\n`));
       }
       for (const name of commands) assert.match(stdout, new RegExp(`users-service ${name} `));
+      assert.ok(stdout.includes(`\nThe URL of a store is ${urlForms}.\n`));
     });
   }
 

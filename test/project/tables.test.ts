@@ -13,7 +13,7 @@ import { errorStatuses } from '../../src/rest/errors.ts';
 import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { openStore, type StoreOptions } from '../../src/storage/open.ts';
+import { openStore, type StoreOptions, storeSchemes } from '../../src/storage/open.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
 import { embeddedNumbers, optionNames } from '../../src/storage/store.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
@@ -123,6 +123,16 @@ test('the main options in the README are options of the source', () => {
   compareTable(
     'main options',
     shown.map((flag) => optionTable.find(([known]) => known === flag) ?? [flag, 'is not an option']),
+  );
+});
+
+test('the stores of the README are those of the source', () => {
+  const schemeIn = (text: string) => text.replaceAll('`', '').split(':')[0];
+  assert.deepEqual(
+    tableOf('stores')
+      .rows.map(([url = '']) => schemeIn(url))
+      .sort(),
+    storeSchemes.map(({ form }) => schemeIn(form)).sort(),
   );
 });
 
