@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fullUsers, userFilters, userQuery } from '../../src/conformance/fixture.ts';
 import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
+import { changeTypes } from '../../src/domain/change.ts';
 import { bodiesOf } from '../../src/domain/kinds.ts';
 import { pageParameters } from '../../src/domain/list-query.ts';
-import { maxId, nameOf, type RecordKind } from '../../src/domain/record.ts';
+import { maxId, nameOf, type RecordKind, recordKinds } from '../../src/domain/record.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { show } from '../domain/refuses.ts';
 import { checkValue, findParameter, openApi, operations, queryParameters, resolve } from '../kit/openapi.ts';
@@ -43,7 +44,7 @@ const nested = nestedKinds.map(({ kind, draft, text, query }): Described => {
 
 describe('a schema accepts the same values as the service', () => {
   for (const { kind, all, ids, draft, filters, query } of [users, ...nested]) {
-    const record = nameOf(kind).replace(/^./, (letter) => letter.toUpperCase());
+    const record = schemaOf(kind);
     const bodies = bodiesOf[kind];
     for (const [schema, parse] of [
       [`${record}Draft`, bodies.parseDraft],
@@ -90,6 +91,13 @@ describe('a schema accepts the same values as the service', () => {
     }
   }
 
+  it('ChangeEvent: the types of changes and the records of all kinds', () => {
+    const { ChangeType, ChangeEvent } = Object(openApi.components.schemas);
+    assert.deepEqual(ChangeType.enum, changeTypes);
+    const records = recordKinds.map((kind) => ({ $ref: `#/components/schemas/${schemaOf(kind)}` }));
+    assert.deepEqual(ChangeEvent.properties.data.oneOf, records);
+  });
+
   it('If-Match', () => {
     const parse = (value: unknown) => assert.ok(parseEntityTags(String(value)));
     const one = ['*', '"1"', 'W/"1"', '""', '"\xe9"', '1', '', '"a b"'];
@@ -97,6 +105,11 @@ describe('a schema accepts the same values as the service', () => {
     compare(['components', 'parameters', 'IfMatch', 'schema'], parse, [...one, ...several]);
   });
 });
+
+/** The name of the schema of a record. */
+function schemaOf(kind: RecordKind): string {
+  return nameOf(kind).replace(/^./, (letter) => letter.toUpperCase());
+}
 
 /** The longest texts, the lowest and the highest numbers that a schema accepts, and the next ones beyond. */
 function limitsOf(schema: object): unknown[] {
