@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { byKind } from '../../../src/domain/record.ts';
 import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { checkMigrated } from '../migrated.ts';
@@ -22,6 +23,17 @@ function schemaOf(path: string): string[] {
   db.close();
   return [...version, ...schema].map((row) => JSON.stringify(row).replace(/( |\\n)+/g, ' '));
 }
+
+it('a new SQLite file has a row in sqlite_sequence for each kind of record, whose last id can then be raised', () => {
+  const path = join(temporaryFolder(), 'users.db');
+  writeFileSync(path, '');
+  using db = connect(path, migrate);
+  const rows = db.prepare('SELECT name, seq FROM sqlite_sequence').all();
+  assert.deepEqual(
+    Object.fromEntries(rows.map(({ name, seq }) => [name, seq])),
+    byKind(() => 0),
+  );
+});
 
 describe('a SQLite file of an earlier version', () => {
   for (const [version, sql] of Object.entries(versions)) {
