@@ -306,6 +306,23 @@ it('a connection is also ended if the server refuses the request to cancel its s
   await closed;
 });
 
+// Without an end, the request takes 30 s.
+it('a connection ends with the request to cancel its statement', { timeout: 20_000 }, async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  // PostgreSQL closes the connection of such a request without a response, but a pooler may report an error.
+  const server = createServer((socket) => socket.on('data', () => socket.end('E'))).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  await once(stream, 'connect');
+  server.unref();
+  const session = { processID: 1, secretKey: 1, connection: { stream } };
+  const client = Object.assign(new EventEmitter(), session);
+  const closed = once(stream, 'close');
+  new Connection(client as unknown as Client).kill();
+  await closed;
+  server.close();
+});
+
 describe('a PostgreSQL connection', () => {
   /** A pool with one connection, and the number of its connections that were opened or killed. */
   function countingPool(t: TestContext, limits: Partial<PoolSettings> = {}) {
@@ -730,6 +747,71 @@ it('a call that begins after the pool was closed opens no connection', async () 
   );
   await Promise.all([closing, ...reads]);
   assert.equal(opened, 1);
+});
+
+it('a search that was waiting when the pool was closed opens no connection', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  // Otherwise a slow machine would not pause between the two searches.
+  t.mock.method(performance, 'now', () => 0);
+  let opened = 0;
+  const driver = fakeDriver(
+    async () => ({ rows: [] }),
+    async () => {
+      opened += 1;
+      throw fromSystem('ECONNREFUSED');
+    },
+  );
+  const pool = new PostgresPool(driver, settings, () => {});
+  await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
+  const before = opened;
+  const leaving = new AbortController();
+  const read = pool.read(prepared('SELECT 1'), [], leaving.signal);
+  await nextTurn();
+  leaving.abort();
+  await assert.rejects(read, { kind: 'cancelled' });
+  const closing = pool.close();
+  await nextTurn();
+  t.mock.timers.tick(200);
+  await closing;
+  assert.equal(opened, before);
+});
+
+it('a pool that closes also waits for the calls that its running calls start', async () => {
+  const { driver, statements } = heldDriver(async () => {});
+  const pool = new PostgresPool(driver, settings, () => {});
+  const both = pool.read(prepared('SELECT 1'), []).then(() => pool.read(prepared('SELECT 2'), []));
+  await until(() => statements.length === 1, 'the first call runs');
+  const closing = pool.close();
+  statements[0]?.resolve({ rows: [] });
+  await until(() => statements.length === 2, 'the second call runs');
+  statements[1]?.resolve({ rows: [] });
+  await Promise.all([both, closing]);
+});
+
+it('a pool that closes also waits for the end of a probe', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const [connected, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const destroy = () => connected.reject(new Error('Connection terminated'));
+  const client = Object.assign(new EventEmitter(), {
+    connection: { stream: { destroy } },
+    connect: () => connected.promise,
+    end: () => ended.promise,
+  });
+  const { hosts } = settings;
+  const pool = new PostgresPool(
+    () => client as unknown as Client,
+    { ...settings, hosts: [hosts[0], ...hosts] },
+    () => {},
+  );
+  pool.hosts.check();
+  let isClosed = false;
+  const closing = pool.close().then(() => {
+    isClosed = true;
+  });
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+  assert.equal(isClosed, false);
+  ended.resolve();
+  await closing;
 });
 
 describe('a PostgreSQL pool', () => {
