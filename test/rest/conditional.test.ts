@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
@@ -16,13 +17,11 @@ const resources = [
 
 /** A service with user 1 and its post 1 at version 2. */
 async function startAtVersion2(t: TestContext, options: { requirePreconditions?: boolean } = {}) {
-  const { http } = await startService(t, options);
-  await send(http, 'POST /users', { json: { name: 'Ann' } });
-  await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } });
-  const headers = { 'if-match': '"1"', 'content-type': 'application/json' };
-  await send(http, 'PATCH /users/1', { json: { name: 'Anna' }, headers });
-  await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Hello' }, headers });
-  return http;
+  const repository = createMemoryStore();
+  const [user, post] = resources;
+  await repository.importRows('users', [{ ...user.now, version: 2 }]);
+  await repository.importRows('posts', [{ ...post.now, version: 2 }]);
+  return (await startService(t, { repository, publicDir: false, ...options })).http;
 }
 
 const reads: readonly [headers: Record<string, string>, status: number][] = [
