@@ -94,16 +94,16 @@ test('posts are only read from the store as fast as the client receives them', a
 
 test('another request is answered while streams always have another chunk to send', async (t) => {
   const { http } = await startService(t, { repository: await storeWith(2_000, 'x'.repeat(10_000)) });
+  const streams = await Promise.all(Array.from({ length: 6 }, () => open(http, line)));
   let ended = 0;
-  const streams = Array.from({ length: 6 }, async () => {
-    const response = await open(http, line);
-    response.resume();
-    await once(response, 'end');
-    ended += 1;
-  });
+  for (const stream of streams) {
+    stream.resume().on('end', () => {
+      ended += 1;
+    });
+  }
   for (let i = 0; i < 5; i += 1) assert.equal((await send(http, 'GET /users/2')).status, 200);
   assert.equal(ended, 0, `${ended} streams ended before five short requests`);
-  await Promise.all(streams);
+  for (const stream of streams) stream.destroy();
 });
 
 type ListPosts = ReturnType<Store['posts']>['list'];
