@@ -38,10 +38,10 @@ export async function exchange(
 /** Reads responses from an open connection until it ends, `until` is reached, or the timeout expires. */
 export async function collect(socket: Socket, options: RawOptions = {}): Promise<RawExchange> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  let received = Buffer.alloc(0);
-  const parse = () => parseResponses(received, options.head === true);
+  const chunks: Buffer[] = [];
+  const parse = () => parseResponses(Buffer.concat(chunks), options.head === true);
   socket.on('data', (chunk: Buffer) => {
-    received = Buffer.concat([received, chunk]);
+    chunks.push(chunk);
     if (options.until !== undefined && parse().length >= options.until) resolve(false);
   });
   socket.on('close', () => resolve(true));
