@@ -19,8 +19,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { byKind } from '../../src/domain/record.ts';
+import type { Store } from '../../src/domain/repository.ts';
 import { openStore } from '../../src/storage/open.ts';
-import { openTestPostgres } from '../kit/postgres.ts';
+import { openTestPostgres, type TestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
@@ -43,18 +44,30 @@ async function newStore(t: TestContext): Promise<string> {
   return `sqlite:${join(await temporaryFolder(t), 'new.db')}`;
 }
 
-let filled: Promise<string> | undefined;
-after(async () => filled && (await rm(dirname(await filled), { recursive: true })));
+type Fill = (store: Store) => Promise<unknown>;
 
-/** Creates a store with changed, deleted and unusual rows. Copying a file is faster than writing the rows again. */
-async function fillStore(url: string): Promise<void> {
-  filled ??= createFile();
-  await copyFile(await filled, url.slice('sqlite:'.length));
+const filled = new Map<Fill, Promise<string>>();
+after(async () => {
+  for (const path of filled.values()) await rm(dirname(await path), { recursive: true });
+});
+
+/** Creates a store with rows. Copying a file is faster than writing the rows again. */
+async function fillStore(url: string, fill: Fill = addUnusual): Promise<void> {
+  const path = filled.get(fill) ?? createFile(fill);
+  filled.set(fill, path);
+  await copyFile(await path, url.slice('sqlite:'.length));
 }
 
-async function createFile(): Promise<string> {
+async function createFile(fill: Fill): Promise<string> {
   const path = join(await mkdtemp(join(tmpdir(), 'transfer-')), 'filled.db');
   const store = await openStore(`sqlite:${path}`);
+  await fill(store);
+  await store.close();
+  return path;
+}
+
+/** Adds changed, deleted and unusual rows. */
+async function addUnusual(store: Store): Promise<void> {
   for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 and \u2028 \u2029']) {
     const { value } = await store.users.create({ name, role: 'reader' });
     await store.posts(value.id).create({ title: `of ${name}`, body: 'two\nlines\tand a tab' });
@@ -64,16 +77,23 @@ async function createFile(): Promise<string> {
   await store.posts(1).update(1, { title: 'Notes' });
   const { value } = await store.users.create({ name: 'gone' });
   await store.users.delete(value.id);
-  await store.close();
-  return path;
 }
 
-/** Creates a store whose users need several batches. */
-async function fillWithUsers(url: string, count: number): Promise<void> {
-  const store = await openStore(url);
-  const users = Array.from({ length: count }, (_, i) => ({ id: i + 1, name: `n${i + 1}`, version: 1 }));
+// They need two batches.
+const manyUsers = 20_000;
+
+async function addManyUsers(store: Store): Promise<void> {
+  const users = Array.from({ length: manyUsers }, (_, i) => ({ id: i + 1, name: `n${i + 1}`, version: 1 }));
   await store.importRows('users', users);
-  await store.close();
+}
+
+let postgres: Promise<TestPostgres> | undefined;
+after(async () => (await postgres)?.close());
+
+/** An empty database of the PostgreSQL that all tests share. */
+async function createDatabase(): Promise<string> {
+  postgres ??= openTestPostgres();
+  return (await postgres).createDatabase();
 }
 
 /** Runs a command that fills a store, and kills it after its first batch. Resolves to the last assigned id of users. */
@@ -262,7 +282,7 @@ describe('export and import', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const file = join(folder, 'all.ndjson');
-    await fillWithUsers(a, 25_000);
+    await fillStore(a, addManyUsers);
     await runCommand(['export', file, '--database', a]);
     const store = await openStore(b);
     t.after(() => store.close());
@@ -270,16 +290,16 @@ describe('export and import', () => {
     await until(async () => (await store.summary()).users.count > 0, 'the first batch', 30_000, 0);
     const { value } = await store.users.create({ name: 'new' });
     const imported = await importing;
-    assert.deepEqual([imported.code, value.id], [0, 25_001], imported.stderr);
+    assert.deepEqual([imported.code, value.id], [0, manyUsers + 1], imported.stderr);
   });
 
   it('leave no id of the file to assign when an import was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const file = join(folder, 'all.ndjson');
-    await fillWithUsers(a, 25_000);
+    await fillStore(a, addManyUsers);
     await runCommand(['export', file, '--database', a]);
-    assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), 25_000);
+    assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), manyUsers);
     const imported = await runCommand(['import', file, '--database', b]);
     assert.equal(imported.code, 0, imported.stderr);
   });
@@ -624,9 +644,7 @@ describe('copy', () => {
   });
 
   it('gives a statement that reads a whole table of PostgreSQL an hour', async (t) => {
-    const postgres = await openTestPostgres();
-    t.after(() => postgres.close());
-    const [from, to] = [await postgres.createDatabase(), await postgres.createDatabase()];
+    const [from, to] = [await createDatabase(), await createDatabase()];
     const source = await openStore(from);
     await source.users.create({ name: 'Ada' });
     await source.close();
@@ -650,9 +668,9 @@ describe('copy', () => {
   it('can be repeated and completed after it was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillWithUsers(a, 20_000);
+    await fillStore(a, addManyUsers);
     const lastId = await killAfterFirstBatch(b, ['copy', '--from', a, '--to', b]);
-    assert.equal(lastId, 20_000, 'the target must not assign ids of the source');
+    assert.equal(lastId, manyUsers, 'the target must not assign ids of the source');
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 20000 users\b/);
@@ -661,7 +679,7 @@ describe('copy', () => {
   it('fails if the source is written meanwhile', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillWithUsers(a, 20_000);
+    await fillStore(a, addManyUsers);
     const source = await openStore(a);
     t.after(() => source.close());
     let isOver = false;
@@ -675,9 +693,7 @@ describe('copy', () => {
   });
 
   it('refuses a target that is the database of the source at another URL', async (t) => {
-    const postgres = await openTestPostgres();
-    t.after(() => postgres.close());
-    const from = await postgres.createDatabase();
+    const from = await createDatabase();
     const to = from.replace(/^postgres(ql)?:/, (scheme) =>
       scheme === 'postgres:' ? 'postgresql:' : 'postgres:',
     );
@@ -694,9 +710,7 @@ describe('copy', () => {
 
   for (const command of ['copy', 'export']) {
     it(`fails like every ${command} of a database of another program, and creates no table there`, async (t) => {
-      const postgres = await openTestPostgres();
-      t.after(() => postgres.close());
-      const url = await postgres.createDatabase();
+      const url = await createDatabase();
       const { query } = await openSession(t, url);
       await query('CREATE TABLE invoices (id integer)');
       const target = await newStore(t);
