@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, type TestContext, test } from 'node:test';
+import { suite, test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
@@ -7,230 +7,259 @@ import { useBrowser } from './pages.ts';
 import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
-const first = '/users/1/posts/1';
-
 suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  /** Opens user 1 with one post, or with more. */
-  async function openPost(t: TestContext, ...more: string[]) {
+  test('posts of a user can be changed and deleted', async (t) => {
     // Changes of other clients then conflict only when the form is saved.
     const { http } = await startService(t, { changesKept: false });
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'On engines', body: 'one\ntwo' } });
-    for (const title of more) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`);
+    await addUsers(http, [{ name: 'Bob' }]);
+    const page = await open(t, `${http}/`);
     const form = page.getByRole('form', { name: 'Edit post' });
     const edit = page.getByRole('button', { name: 'Edit On engines' });
-    return { http, page, form, edit };
-  }
-
-  test('a saved post stays in its place, and the request has only the changed fields and the shown version', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    const requests = recordRequests(page);
-    await edit.click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
-    assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
-    await change(form, { Text: 'three\tfour' });
-    await announced(page, 'Saved On engines');
-    await form.waitFor({ state: 'hidden' });
-    assert.equal(await page.locator('.post-body').textContent(), 'three\tfour');
-    await page.locator('[data-part="edit"]:focus').waitFor();
-    const patch = requests.find((request) => request.method() === 'PATCH');
-    assert.equal(patch?.headers()['if-match'], '"1"');
-    assert.deepEqual(patch?.postDataJSON(), { body: 'three\tfour' });
-    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'On engines', body: 'three\tfour' });
-  });
-
-  test('a post that is being opened is dimmed, and so are the others while they are read again', async (t) => {
-    const { page, form, edit } = await openPost(t, 'Second');
-    const dimmed = async () => {
-      const opacities = await page.evaluate(
-        '[...document.querySelectorAll(".post")].map((post) => getComputedStyle(post).opacity)',
-      );
-      return (opacities as string[]).map((opacity) => opacity !== '1');
+    /** Opens a new user with one post, or with two. */
+    const openNew = async (...more: string[]) => {
+      const { headers } = await send(http, 'POST /users', { json: { name: 'Ada' } });
+      const add = async (json: object) =>
+        (await send(http, `POST ${headers.location}/posts`, { json })).headers.location ?? '';
+      const first = await add({ title: 'On engines', body: 'one\ntwo' });
+      const [second] = await Promise.all(more.map((title) => add({ title })));
+      await page.goto(`${http}/#${headers.location}`);
+      await page.getByText(`User ${headers.location?.slice('/users/'.length)} · version 1`).waitFor();
+      const [userId, id] = first.match(/\d+/g)?.map(Number) ?? [];
+      return { ids: { id, userId }, first, second };
     };
-    const post = await holdReads(page, `**${first}`);
-    await edit.click();
-    await post.reached;
-    assert.deepEqual(await dimmed(), [false, true]);
-    post.release();
-    await form.waitFor();
-    assert.deepEqual(await dimmed(), [false, false]);
-    const posts = await holdReads(page, '**/users/1/posts?*');
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await posts.reached;
-    assert.deepEqual(await dimmed(), [true, false]);
-    posts.release();
-    await page.locator('#post-list[aria-busy="false"]').waitFor();
-    assert.deepEqual(await dimmed(), [false, false]);
-  });
 
-  test('changes of different fields of a post are merged without a dialog', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    await edit.click();
-    await form.waitFor();
-    await changePost(http, { title: 'Renamed by another' });
-    await change(form, { Text: 'mine' });
-    await announced(page, 'Saved Renamed by another, with another person’s change to the title');
-    await page.getByRole('heading', { name: 'Renamed by another' }).waitFor();
-    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Renamed by another', body: 'mine' });
-  });
+    await t.test(
+      'a saved post stays in its place, and the request has only the changed fields and the shown version',
+      async () => {
+        const { ids, first } = await openNew();
+        const requests = recordRequests(page);
+        await edit.click();
+        await page.locator('#post-edit-title:focus').waitFor();
+        assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
+        assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
+        await change(form, { Text: 'three\tfour' });
+        await announced(page, 'Saved On engines');
+        await form.waitFor({ state: 'hidden' });
+        assert.equal(await page.locator('.post-body').textContent(), 'three\tfour');
+        await page.locator('[data-part="edit"]:focus').waitFor();
+        const patch = requests.find((request) => request.method() === 'PATCH');
+        assert.equal(patch?.headers()['if-match'], '"1"');
+        assert.deepEqual(patch?.postDataJSON(), { body: 'three\tfour' });
+        assert.deepEqual(await readPost(http, first), { ...ids, title: 'On engines', body: 'three\tfour' });
+      },
+    );
 
-  test('two changes of the same field of a post are shown for a choice', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    await edit.click();
-    await form.waitFor();
-    await changePost(http, { title: 'Theirs', body: '' });
-    await change(form, { Title: 'Mine', Text: 'mine' });
-    const dialog = page.getByRole('dialog', { name: 'Which change should be kept?' });
-    await dialog.getByRole('group', { name: 'title' }).getByLabel('Yours Mine').check();
-    await dialog.getByRole('group', { name: 'text' }).getByLabel('Theirs none').check();
-    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Theirs', body: '' }, 'not saved yet');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await announced(page, 'Saved Mine');
-    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Mine', body: '' });
-  });
+    await t.test(
+      'a post that is being opened is dimmed, and so are the others while they are read again',
+      async () => {
+        const { ids, first } = await openNew('Second');
+        const dimmed = async () => {
+          const opacities = await page.evaluate(
+            '[...document.querySelectorAll(".post")].map((post) => getComputedStyle(post).opacity)',
+          );
+          return (opacities as string[]).map((opacity) => opacity !== '1');
+        };
+        const post = await holdReads(page, `**${first}`);
+        await edit.click();
+        await post.reached;
+        assert.deepEqual(await dimmed(), [false, true]);
+        post.release();
+        await form.waitFor();
+        assert.deepEqual(await dimmed(), [false, false]);
+        const posts = await holdReads(page, `**/users/${ids.userId}/posts?*`);
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await posts.reached;
+        assert.deepEqual(await dimmed(), [true, false]);
+        posts.release();
+        await page.locator('#post-list[aria-busy="false"]').waitFor();
+        assert.deepEqual(await dimmed(), [false, false]);
+      },
+    );
 
-  test('text typed into a post that was reopened while it was being saved stays, and can be saved', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    const held = Promise.withResolvers<void>();
-    await page.route('**/users/1/posts/1', async (route) => {
-      if (route.request().method() === 'PATCH') await held.promise;
-      await route.continue();
-    });
-    await edit.click();
-    await change(form, { Title: 'Second' });
-    await page.keyboard.press('Escape');
-    await form.waitFor({ state: 'hidden' });
-    await edit.click();
-    await form.getByLabel('Title').fill('Third');
-    held.resolve();
-    await announced(page, 'Saved Second');
-    assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
-    assert.equal(await form.getByText('Another person').isVisible(), false);
-    await change(form, {});
-    await announced(page, 'Saved Third');
-    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Third', body: 'one\ntwo' });
-  });
-
-  test('a rejected change of a post shows the reason beside its field, and can be discarded', async (t) => {
-    const { form, edit } = await openPost(t);
-    await edit.click();
-    await change(form, { Title: ' ' });
-    await form.getByRole('textbox', { description: 'Title must not be blank.' }).waitFor();
-    await form.getByRole('button', { name: 'Discard' }).click();
-    assert.equal(await form.getByLabel('Title').inputValue(), 'On engines');
-    assert.equal(await form.locator('.field-error').count(), 0);
-    assert.equal(await form.getByText('Unsaved changes').isVisible(), false);
-  });
-
-  test('an unsaved change of a post is marked, and survives opening another user and a reload', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    await edit.click();
-    await form.getByLabel('Title').fill('Mine');
-    await form.getByText('Unsaved changes').waitFor();
-    await page.keyboard.press('Escape');
-    await form.waitFor({ state: 'hidden' });
-    await page.getByRole('heading', { name: 'Ada' }).waitFor();
-    await page.locator('.post').getByText('Unsaved').waitFor();
-    await page.locator('[data-part="edit"]:focus').waitFor();
-    await openUser(page, 'Bob');
-    await changePost(http, { title: 'Theirs' });
-    await page.goto(`${http}/#/users/1`);
-    await page.reload();
-    await page.locator('.post').getByText('Unsaved').waitFor();
-    await page.getByRole('button', { name: 'Edit Theirs' }).click();
-    await form.getByText('Another person has changed the title since you began').waitFor();
-    assert.equal(await form.getByLabel('Title').inputValue(), 'Mine');
-    await form.getByRole('button', { name: 'Discard' }).click();
-    assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');
-    await form.getByRole('button', { name: 'Close' }).click();
-    await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
-  });
-
-  test('a post is deleted after a confirmation, and not before its new version is shown', async (t) => {
-    const { http, page, form, edit } = await openPost(t);
-    await edit.click();
-    await form.waitFor();
-    await changePost(http, { title: 'Theirs' });
-    await form.getByRole('button', { name: 'Delete…' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
-    await dialog.getByText('On engines').waitFor();
-    await dialog.getByRole('button', { name: 'Delete post' }).click();
-    await dialog.getByText('changed after you opened it').waitFor();
-    await dialog.getByText('Theirs').waitFor();
-    assert.equal((await send(http, `GET ${first}`)).status, 200);
-    await dialog.getByRole('button', { name: 'Delete post' }).click();
-    await announced(page, 'Deleted Theirs');
-    await page.getByText('No posts yet').waitFor();
-    await page.locator('#posts-heading:focus').waitFor();
-    assert.equal((await send(http, `GET ${first}`)).status, 404);
-  });
-
-  test('a post that is already deleted is reported as deleted, and removed from the list', async (t) => {
-    const { http, page, form, edit } = await openPost(t, 'Second');
-    await edit.click();
-    await form.waitFor();
-    await changePost(http, { title: 'Theirs' });
-    // The page reads the post because its version is rejected. The post is deleted before that read.
-    await page.route(`**${first}`, async (route) => {
-      if (route.request().method() === 'GET') await send(http, `DELETE ${first}`);
-      await route.continue();
-    });
-    await form.getByRole('button', { name: 'Delete…' }).click();
-    await page.getByRole('button', { name: 'Delete post' }).click();
-    await announced(page, 'On engines was already deleted');
-    await send(http, 'DELETE /users/1/posts/2');
-    const { reached, release } = await holdReads(page, '**/users/1/posts/2');
-    await page.getByRole('button', { name: 'Edit Second' }).click();
-    await reached;
-    await page.locator('#edit-name').focus();
-    release();
-    await announced(page, 'Second was already deleted');
-    await page.getByText('No posts yet').waitFor();
-    await page.locator('#edit-name:focus').waitFor();
-  });
-
-  for (const [title, method] of [
-    ['response to a cancelled deletion', 'DELETE'],
-    ['newer version for a cancelled deletion', 'GET'],
-  ] as const) {
-    test(`a late ${title} does not change the dialog of another post`, async (t) => {
-      const { http, page, form, edit } = await openPost(t, 'Second');
-      const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
+    await t.test('changes of different fields of a post are merged without a dialog', async () => {
+      const { ids, first } = await openNew();
       await edit.click();
-      await form.getByRole('button', { name: 'Delete…' }).click();
-      await dialog.getByText('On engines').waitFor();
-      if (method === 'GET') await changePost(http, { title: 'Theirs' });
-      const arrived = Promise.withResolvers<void>();
-      const held = Promise.withResolvers<void>();
-      const answered = Promise.withResolvers<void>();
-      await page.route('**/users/1/posts/1', async (route) => {
-        if (route.request().method() !== method) return await route.continue();
-        const response = await route.fetch();
-        arrived.resolve();
-        await held.promise;
-        await route.fulfill({ response });
-        answered.resolve();
-      });
-      await dialog.getByRole('button', { name: 'Delete post' }).click();
-      await arrived.promise;
-      await dialog.getByRole('button', { name: 'Cancel' }).click();
-      await form.getByRole('button', { name: 'Close' }).click();
-      await page.getByRole('button', { name: 'Edit Second' }).click();
-      await form.getByRole('button', { name: 'Delete…' }).click();
-      await dialog.getByText('Second').waitFor();
-      held.resolve();
-      await answered.promise;
-      // The page has handled the late response when this one arrives.
-      await page.evaluate("fetch('/health').then((response) => response.text())");
-      await dialog.getByRole('button', { name: 'Delete post' }).click();
-      await announced(page, 'Deleted Second');
-      assert.equal((await send(http, 'GET /users/1/posts/2')).status, 404);
+      await form.waitFor();
+      await changePost(http, first, { title: 'Renamed by another' });
+      await change(form, { Text: 'mine' });
+      await announced(page, 'Saved Renamed by another, with another person’s change to the title');
+      await page.getByRole('heading', { name: 'Renamed by another' }).waitFor();
+      assert.deepEqual(await readPost(http, first), { ...ids, title: 'Renamed by another', body: 'mine' });
     });
-  }
+
+    await t.test('two changes of the same field of a post are shown for a choice', async () => {
+      const { ids, first } = await openNew();
+      await edit.click();
+      await form.waitFor();
+      await changePost(http, first, { title: 'Theirs', body: '' });
+      await change(form, { Title: 'Mine', Text: 'mine' });
+      const dialog = page.getByRole('dialog', { name: 'Which change should be kept?' });
+      await dialog.getByRole('group', { name: 'title' }).getByLabel('Yours Mine').check();
+      await dialog.getByRole('group', { name: 'text' }).getByLabel('Theirs none').check();
+      assert.deepEqual(await readPost(http, first), { ...ids, title: 'Theirs', body: '' }, 'not saved yet');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await announced(page, 'Saved Mine');
+      assert.deepEqual(await readPost(http, first), { ...ids, title: 'Mine', body: '' });
+    });
+
+    await t.test(
+      'text typed into a post that was reopened while it was being saved stays, and can be saved',
+      async () => {
+        const { ids, first } = await openNew();
+        const held = Promise.withResolvers<void>();
+        await page.route(`**${first}`, async (route) => {
+          if (route.request().method() === 'PATCH') await held.promise;
+          await route.continue();
+        });
+        await edit.click();
+        await change(form, { Title: 'Second' });
+        await page.keyboard.press('Escape');
+        await form.waitFor({ state: 'hidden' });
+        await edit.click();
+        await form.getByLabel('Title').fill('Third');
+        held.resolve();
+        await announced(page, 'Saved Second');
+        assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
+        assert.equal(await form.getByText('Another person').isVisible(), false);
+        await change(form, {});
+        await announced(page, 'Saved Third');
+        assert.deepEqual(await readPost(http, first), { ...ids, title: 'Third', body: 'one\ntwo' });
+      },
+    );
+
+    await t.test(
+      'a rejected change of a post shows the reason beside its field, and can be discarded',
+      async () => {
+        await openNew();
+        await edit.click();
+        await change(form, { Title: ' ' });
+        await form.getByRole('textbox', { description: 'Title must not be blank.' }).waitFor();
+        await form.getByRole('button', { name: 'Discard' }).click();
+        assert.equal(await form.getByLabel('Title').inputValue(), 'On engines');
+        assert.equal(await form.locator('.field-error').count(), 0);
+        assert.equal(await form.getByText('Unsaved changes').isVisible(), false);
+      },
+    );
+
+    await t.test(
+      'an unsaved change of a post is marked, and survives opening another user and a reload',
+      async () => {
+        const { ids, first } = await openNew();
+        await edit.click();
+        await form.getByLabel('Title').fill('Mine');
+        await form.getByText('Unsaved changes').waitFor();
+        await page.keyboard.press('Escape');
+        await form.waitFor({ state: 'hidden' });
+        await page.getByRole('heading', { name: 'Ada' }).waitFor();
+        await page.locator('.post').getByText('Unsaved').waitFor();
+        await page.locator('[data-part="edit"]:focus').waitFor();
+        await openUser(page, 'Bob');
+        await changePost(http, first, { title: 'Theirs' });
+        await page.goto(`${http}/#/users/${ids.userId}`);
+        await page.reload();
+        await page.locator('.post').getByText('Unsaved').waitFor();
+        await page.getByRole('button', { name: 'Edit Theirs' }).click();
+        await form.getByText('Another person has changed the title since you began').waitFor();
+        assert.equal(await form.getByLabel('Title').inputValue(), 'Mine');
+        await form.getByRole('button', { name: 'Discard' }).click();
+        assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');
+        await form.getByRole('button', { name: 'Close' }).click();
+        await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
+      },
+    );
+
+    await t.test(
+      'a post is deleted after a confirmation, and not before its new version is shown',
+      async () => {
+        const { first } = await openNew();
+        await edit.click();
+        await form.waitFor();
+        await changePost(http, first, { title: 'Theirs' });
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
+        await dialog.getByText('On engines').waitFor();
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
+        await dialog.getByText('changed after you opened it').waitFor();
+        await dialog.getByText('Theirs').waitFor();
+        assert.equal((await send(http, `GET ${first}`)).status, 200);
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
+        await announced(page, 'Deleted Theirs');
+        await page.getByText('No posts yet').waitFor();
+        await page.locator('#posts-heading:focus').waitFor();
+        assert.equal((await send(http, `GET ${first}`)).status, 404);
+      },
+    );
+
+    await t.test(
+      'a post that is already deleted is reported as deleted, and removed from the list',
+      async () => {
+        const { first, second } = await openNew('Second');
+        await edit.click();
+        await form.waitFor();
+        await changePost(http, first, { title: 'Theirs' });
+        // The page reads the post because its version is rejected. The post is deleted before that read.
+        await page.route(`**${first}`, async (route) => {
+          if (route.request().method() === 'GET') await send(http, `DELETE ${first}`);
+          await route.continue();
+        });
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete post' }).click();
+        await announced(page, 'On engines was already deleted');
+        await send(http, `DELETE ${second}`);
+        const { reached, release } = await holdReads(page, `**${second}`);
+        await page.getByRole('button', { name: 'Edit Second' }).click();
+        await reached;
+        await page.locator('#edit-name').focus();
+        release();
+        await announced(page, 'Second was already deleted');
+        await page.getByText('No posts yet').waitFor();
+        await page.locator('#edit-name:focus').waitFor();
+      },
+    );
+
+    for (const [title, method] of [
+      ['response to a cancelled deletion', 'DELETE'],
+      ['newer version for a cancelled deletion', 'GET'],
+    ] as const) {
+      await t.test(`a late ${title} does not change the dialog of another post`, async () => {
+        // No other test deletes a post with this title.
+        const other = `After ${method}`;
+        const { first, second } = await openNew(other);
+        const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
+        await edit.click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await dialog.getByText('On engines').waitFor();
+        if (method === 'GET') await changePost(http, first, { title: 'Theirs' });
+        const arrived = Promise.withResolvers<void>();
+        const held = Promise.withResolvers<void>();
+        const answered = Promise.withResolvers<void>();
+        await page.route(`**${first}`, async (route) => {
+          if (route.request().method() !== method) return await route.continue();
+          const response = await route.fetch();
+          arrived.resolve();
+          await held.promise;
+          await route.fulfill({ response });
+          answered.resolve();
+        });
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
+        await arrived.promise;
+        await dialog.getByRole('button', { name: 'Cancel' }).click();
+        await form.getByRole('button', { name: 'Close' }).click();
+        await page.getByRole('button', { name: `Edit ${other}` }).click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await dialog.getByText(other).waitFor();
+        held.resolve();
+        await answered.promise;
+        // The page has handled the late response when this one arrives.
+        await page.evaluate("fetch('/health').then((response) => response.text())");
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
+        await announced(page, `Deleted ${other}`);
+        assert.equal((await send(http, `GET ${second}`)).status, 404);
+      });
+    }
+  });
 
   test('saving a post asks for a missing key, and continues with it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['a-key'] });
@@ -268,11 +297,11 @@ async function change(form: Locator, fields: Readonly<Record<string, string>>): 
   await form.getByRole('button', { name: 'Save' }).click();
 }
 
-/** Changes the post without the page. */
-function changePost(http: string, patch: object): Promise<Answer> {
-  return send(http, `PATCH ${first}`, { json: patch });
+/** Changes a post without the page. */
+function changePost(http: string, path: string, patch: object): Promise<Answer> {
+  return send(http, `PATCH ${path}`, { json: patch });
 }
 
-async function readPost(http: string): Promise<unknown> {
-  return (await send(http, `GET ${first}`)).json;
+async function readPost(http: string, path: string): Promise<unknown> {
+  return (await send(http, `GET ${path}`)).json;
 }
