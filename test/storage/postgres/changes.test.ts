@@ -13,9 +13,11 @@ import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { send } from '../../support/client.ts';
 import { startService } from '../../support/service.ts';
+import { preparedDatabases } from './prepared.ts';
 
 const postgres = await startPostgres();
 after(() => postgres.close());
+const createDatabase = preparedDatabases(postgres);
 
 interface Opened {
   readonly store: Store;
@@ -31,7 +33,7 @@ async function openAt(t: TestContext, url: string, options?: PostgresStoreOption
 }
 
 async function open(t: TestContext): Promise<Opened & { url: string; session: Session }> {
-  const url = await postgres.createDatabase();
+  const url = await createDatabase();
   const opened = await openAt(t, url);
   return { ...opened, url, session: await openSession(t, url) };
 }
@@ -315,7 +317,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('has exact positions and times with any extra_float_digits of the database', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const session = await openSession(t, url);
     await session.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -15`);
     const { store, feed } = await openAt(t, url);
@@ -328,7 +330,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('has the times of changes with any DateStyle of the database', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const session = await openSession(t, url);
     await session.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET datestyle = 'German, DMY'`);
     const before = Date.now() - 1_000;
@@ -354,7 +356,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('removes old changes in steps, and keeps the newest', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const stores = [await openAt(t, url, { changesKept: 50 }), await openAt(t, url, { changesKept: 50 })];
     const names = Array.from({ length: 1_000 }, (_, i) => `${i}`);
     await Promise.all(names.map((name, i) => stores[i % 2]?.store.users.create({ name })));
@@ -379,7 +381,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('removes old changes after the first write of a process, which may write no more', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const before = await openAt(t, url, { changesKept: 1_000 });
     for (let i = 0; i < 20; i += 1) await before.store.users.create({ name: `${i}` });
     // While it is removing changes, no other process does.
@@ -392,7 +394,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('does not read removed changes again while an old snapshot keeps their rows', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const store = await openPostgresStore(url, { ...patient, changesKept: 1 });
     const session = await openSession(t, url);
     await session.query(
@@ -421,7 +423,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('removes old changes again after a failover to a server that has not removed them', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const { store } = await openAt(t, url, { changesKept: 1 });
     const session = await openSession(t, url);
     const isTrimmed = (below: number) => async () => {
@@ -486,7 +488,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('reports that old changes cannot be removed, and the write succeeds', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const session = await openSession(t, url);
     const { service, http, failures } = await startService(t, {
       database: url,
@@ -506,7 +508,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('reports no failure if the store is closed while it removes old changes', async (t) => {
     const reported: Error[] = [];
-    const { store } = await openAt(t, await postgres.createDatabase(), {
+    const { store } = await openAt(t, await createDatabase(), {
       onFailure: (e) => reported.push(e),
     });
     await store.users.create({ name: 'Ada' });
@@ -516,7 +518,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   });
 
   it('keeps the position of a write that still runs, however many follow', async (t) => {
-    const url = await postgres.createDatabase();
+    const url = await createDatabase();
     const { store, feed } = await openAt(t, url, { changesKept: 5 });
     const session = await openSession(t, url);
     const { release } = await holdSlowCommits(session);

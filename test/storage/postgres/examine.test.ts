@@ -10,18 +10,13 @@ import { openForwarder } from '../../kit/forwarder.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
+import { preparedDatabases } from './prepared.ts';
 
 const durable = { fsync: 'on', full_page_writes: 'on' };
 const postgres = await startPostgres(durable);
 after(() => postgres.close());
+const createDatabase = preparedDatabases(postgres);
 const withoutPooler = await missingPgBouncer();
-
-/** A database with the tables of the service. */
-async function createDatabase(): Promise<string> {
-  const url = await postgres.createDatabase();
-  await (await openPostgresStore(url)).close();
-  return url;
-}
 
 /** The problems found at a URL, without the names of hosts. */
 async function problemsOf(url: string, options?: ExamineOptions): Promise<string[]> {

@@ -10,12 +10,14 @@ import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
+import { preparedDatabases } from './prepared.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
+const createDatabase = preparedDatabases(postgres);
 
 async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
-  const url = await postgres.createDatabase();
+  const url = await createDatabase();
   const store = await openPostgresStore(url, options);
   t.after(() => store.close());
   return { store, url };

@@ -11,16 +11,18 @@ import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
+import { preparedDatabases } from './prepared.ts';
 
 const postgres = await startPostgres();
 const { server } = postgres;
 after(() => postgres.close());
+const createDatabase = preparedDatabases(postgres);
 
 /** The longest time between the recovery of the database and readiness that the tests accept. */
 const recoveryLimitMs = 2_000;
 
 async function open(t: TestContext, options?: PostgresStoreOptions, port?: number) {
-  const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+  const database = new URL(await createDatabase()).pathname.slice(1);
   const url = server.url(database);
   const store = await openPostgresStore(server.url(database, port), options);
   t.after(() => store.close());

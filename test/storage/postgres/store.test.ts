@@ -16,10 +16,12 @@ import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { checkMigrated } from '../migrated.ts';
 import { contractStores } from './contract.ts';
+import { preparedDatabases } from './prepared.ts';
 
 const run = promisify(execFile);
 const postgres = await openTestPostgres();
 after(() => postgres.close());
+const createDatabase = preparedDatabases(postgres);
 
 const module = new URL('../../../src/storage/postgres/store.ts', import.meta.url);
 
@@ -32,7 +34,7 @@ async function queryAt(url: string, sql: string): Promise<Record<string, unknown
 }
 
 async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
-  const url = await postgres.createDatabase();
+  const url = await createDatabase();
   const store = await openPostgresStore(url, { ...patient, ...options });
   t.after(() => store.close());
   return { store, url };
