@@ -17,9 +17,13 @@ export interface Session {
 
 export async function openSession(t: TestContext, url: string): Promise<Session> {
   const client = await connect(t, url);
-  // Within one transaction, the list of sessions does not change after its first read.
-  const observer = await connect(t, url);
   const query: Session['query'] = async (sql, values) => (await client.query(sql, values)).rows;
+  let observer: Promise<pg.Client> | undefined;
+  // Within one transaction, the list of sessions does not change after its first read.
+  const observe = async (sql: string): Promise<{ pid: number }[]> => {
+    observer ??= connect(t, url);
+    return (await (await observer).query(sql)).rows;
+  };
   // Autovacuum connects to the database too.
   const others = `FROM pg_stat_activity WHERE datname = current_database()
     AND application_name <> 'test' AND backend_type = 'client backend'`;
@@ -34,13 +38,12 @@ export async function openSession(t: TestContext, url: string): Promise<Session>
     async untilBlocked(sessions) {
       const blocked = `SELECT pid ${others} AND wait_event_type = 'Lock'`;
       return until(
-        async () => (await observer.query(blocked)).rows.length === sessions,
+        async () => (await observe(blocked)).length === sessions,
         `${sessions} sessions wait for a lock`,
       );
     },
     async backends() {
-      const { rows } = await observer.query<{ pid: number }>(`SELECT pid ${others} ORDER BY pid`);
-      return rows.map(({ pid }) => pid);
+      return (await observe(`SELECT pid ${others} ORDER BY pid`)).map(({ pid }) => pid);
     },
   };
 }
