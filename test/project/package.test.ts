@@ -162,7 +162,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'ChangesGone,DomainError,StartError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,idempotencyTtlMs,openStore',
-      'createHttpApi,createRequestListener',
+      'createHttpApi,createObservedListener,createRequestListener',
       'addUsersService,createGrpcApp',
       'createMemoryStore',
       'openSqliteStore',
