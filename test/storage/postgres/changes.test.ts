@@ -225,6 +225,20 @@ describe('the feed of changes of a PostgreSQL store', () => {
     });
   }
 
+  it('is not delayed by a session that waits for its sequence behind a backup', async (t) => {
+    const { store, session, url } = await open(t);
+    await session.query(`SELECT nextval('changes_position_seq')`);
+    await store.users.create({ name: 'Ada' });
+    await session.query('BEGIN; SELECT FROM changes_position_seq');
+    const other = await openSession(t, url);
+    const waiting = other.query(`SET application_name = ''; ALTER SEQUENCE changes_position_seq SET LOGGED`);
+    await session.untilBlocked(1);
+    const { feed } = await openAt(t, url);
+    assert.equal(await feed.position(), 2);
+    await session.query('ROLLBACK');
+    await waiting;
+  });
+
   it('contains the last version of every post that the deletion of a user removes', async (t) => {
     const { store, feed, session, url } = await open(t);
     await store.users.create({ name: 'Ada' });
