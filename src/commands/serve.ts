@@ -4,7 +4,6 @@ import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
-import { urlForms } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
@@ -39,9 +38,6 @@ usage: users-service [serve] [options]
        users-service verify [--database URL]
        users-service doctor [options]
        users-service help [COMMAND] | version | --print-config [options]
-
-Flags override environment variables ($NAME), which override defaults [in brackets].
-The URL of a store is ${urlForms}.
 
 `;
 

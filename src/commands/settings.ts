@@ -6,7 +6,7 @@ import { type Config, type Flag, type Option, optionRows, options, unmetRequirem
 import { parseKey, parseKeys } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
 import type { ServiceOptions } from '../service.ts';
-import { schemeOf } from '../storage/open.ts';
+import { schemeOf, urlForms } from '../storage/open.ts';
 import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
 
 interface Setting {
@@ -126,9 +126,9 @@ function contradictions(config: Config): string[] {
   return Object.entries(found).flatMap(([problem, isWrong]) => (isWrong ? [problem] : []));
 }
 
-/** Two parts for each option: its flag and its variable in a line, and its meaning with the default below. */
+/** What applies to all options, and two parts for each: its flag and its variable in a line, and its meaning below. */
 export function optionsHelp(): string {
-  return optionRows
+  const parts = optionRows
     .map(([flag, row]) => {
       const text = defaultText(row);
       const meaning = `${row.meaning}${text && ` [${text}]`}`;
@@ -137,6 +137,11 @@ export function optionsHelp(): string {
       return `  --${flag} ${row.values?.join('|') ?? row.kind}, $${variableOf(flag)}\n${lines}`;
     })
     .join('');
+  return `\
+Flags override environment variables ($NAME), which override defaults [in brackets].
+The URL of a store is ${urlForms}.
+
+${parts}`;
 }
 
 /** The text of `--print-config`: each value as given or by default, and its source, without secrets. */

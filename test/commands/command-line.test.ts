@@ -47,6 +47,7 @@ describe('help and version', () => {
         });
         assert.deepEqual([code, stderr], [0, '']);
         assert.ok(stdout.startsWith(`usage: users-service ${name} `), stdout);
+        assert.match(stdout, /\bsqlite:PATH\b/, 'the help must name the URLs of stores');
         assert.match(
           stdout,
           name === 'copy' ? /^ {2}--from URL .*\n {2}--to URL /m : /^ {2}--database URL\b/m,
