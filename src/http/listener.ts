@@ -52,16 +52,19 @@ const clientLeft = 499;
 // mark. What follows the first colon is a password, unless it is the number of a port. A path may contain an @.
 const userInfo = /^(\w+:\/\/)(?:[^/?#]*|[^:/?#[]*:\d*[^\d/?#].*)@/;
 
+export function checkBasePath(basePath: string): void {
+  if (basePathPattern.test(basePath)) return;
+  const given = JSON.stringify(basePath);
+  throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
+}
+
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
   readonly #shared: Shared & ListenerOptions;
 
   constructor(options: ListenerOptions) {
     const { basePath, observe } = options;
-    if (!basePathPattern.test(basePath)) {
-      const given = JSON.stringify(basePath);
-      throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
-    }
+    checkBasePath(basePath);
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     }, options.limits.maxBodyBytes);

@@ -195,7 +195,7 @@ describe('listen', () => {
     });
   }
 
-  const wrong = { repository: {}, observe: console, publicDir: '', tls: { cert: 'x' } };
+  const wrong = { repository: {}, observe: console, publicDir: '', basePath: 'api', tls: { cert: 'x' } };
   for (const [option, given] of Object.entries(wrong)) {
     it(`is not reached because createService rejects a wrong ${option}`, () => {
       const options = { [option]: given } as ServiceOptions;
