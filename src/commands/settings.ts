@@ -138,7 +138,7 @@ export function optionsHelp(): string {
     })
     .join('');
   return `\
-Flags override environment variables ($NAME), which override defaults [in brackets].
+Flags override variables ($NAME), which override defaults [in brackets].
 The URL of a store is ${urlForms}.
 
 ${parts}`;
