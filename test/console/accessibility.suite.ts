@@ -31,7 +31,10 @@ const looksOfReference: readonly Look[] = [
   [1600, 'light'],
 ];
 
-const rulesWithoutColours = { 'color-contrast': { enabled: false }, 'link-in-text-block': { enabled: false } };
+const rulesWithoutColours = {
+  'color-contrast': { enabled: false },
+  'link-in-text-block': { enabled: false },
+};
 
 /**
  * Fails with the serious and critical problems that axe finds. In the dark scheme it checks only colours. The checks

@@ -78,19 +78,22 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
-    await t.test('a post that is opened twice during a slow read stays dimmed, and is read once', async () => {
-      const { first } = await openNew();
-      const requests = recordRequests(page);
-      const post = await holdReads(page, `**${first}`);
-      await edit.click();
-      await post.reached;
-      await edit.click();
-      assert.equal(await page.locator('.post[aria-busy="true"]').count(), 1);
-      assert.equal(requests.filter((request) => request.url().endsWith(first)).length, 1);
-      post.release();
-      await form.waitFor();
-      assert.equal(await page.locator('.post[aria-busy="true"]').count(), 0);
-    });
+    await t.test(
+      'a post that is opened twice during a slow read stays dimmed, and is read once',
+      async () => {
+        const { first } = await openNew();
+        const requests = recordRequests(page);
+        const post = await holdReads(page, `**${first}`);
+        await edit.click();
+        await post.reached;
+        await edit.click();
+        assert.equal(await page.locator('.post[aria-busy="true"]').count(), 1);
+        assert.equal(requests.filter((request) => request.url().endsWith(first)).length, 1);
+        post.release();
+        await form.waitFor();
+        assert.equal(await page.locator('.post[aria-busy="true"]').count(), 0);
+      },
+    );
 
     await t.test('changes of different fields of a post are merged without a dialog', async () => {
       const { ids, first } = await openNew();
