@@ -333,7 +333,9 @@ describe('the texts of options', () => {
   it('--help has the flag, variable, meaning and default of each option, in lines of at most 80 columns', () => {
     const text = optionsHelp();
     assert.ok(
-      text.includes('\n\n  --host HOST, $HOST\n      Address that both ports listen on. [127.0.0.1]\n  --port'),
+      text.includes(
+        '\n\n  --host HOST, $HOST\n      Address that both ports listen on. [127.0.0.1]\n  --port',
+      ),
     );
     for (const line of text.split('\n')) assert.ok(line.length <= 80, line);
     const blocks = text.split(/^ {2}(?=--)/m).slice(1);
