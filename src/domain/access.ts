@@ -4,7 +4,7 @@ import { DomainError } from './errors.ts';
 const require = createRequire('/');
 let crypto: typeof import('node:crypto') | undefined;
 /** `node:crypto`, loaded with the first key, because it takes a twentieth of a start. */
-function loadCrypto(): typeof import('node:crypto') {
+export function loadCrypto(): typeof import('node:crypto') {
   crypto ??= require('node:crypto') as typeof import('node:crypto');
   return crypto;
 }

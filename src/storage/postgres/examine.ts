@@ -7,7 +7,6 @@ import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts
 import { processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
-import { examineEncryption } from './parameters.ts';
 import { findVersion, foreignMeta, schemaVersion } from './schema.ts';
 import { readServerState, type ServerState } from './server-state.ts';
 
@@ -119,6 +118,15 @@ function examineCollations(others: number, collation: string): Finding {
   return others === 0
     ? ok(`texts sort by code point, whatever the collation of the database (${collation})`)
     : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
+}
+
+/** Whether the connections of the driver are encrypted, and check the certificate of the server. */
+function examineEncryption({ ssl }: { ssl: unknown }): Finding {
+  if (ssl === false) return ok('the connection is not encrypted');
+  const text = 'the connection is encrypted';
+  return Object(ssl).rejectUnauthorized === false
+    ? warn(`${text}, but the certificate of the server is not checked`, 'use sslmode=verify-full')
+    : ok(text);
 }
 
 const noStandbyReads = warn(

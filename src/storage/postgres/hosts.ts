@@ -1,10 +1,23 @@
-import { addAbortListener } from 'node:events';
 import type { Client } from 'pg';
-import { invalid, messageOf, unlessAborted } from '../../domain/errors.ts';
-import type { Connection } from './connection.ts';
-import { cannotConnect, isRefusal, sqlState } from './errors.ts';
-import { checkParameters } from './parameters.ts';
-import { postgresPattern, unmetPostgresRequirement } from './url.ts';
+import { checkRange } from '../../check-range.ts';
+import { loadCrypto } from '../../domain/access.ts';
+import { invalid, messageOf } from '../../domain/errors.ts';
+
+export const postgresPattern = /^postgres(ql)?:\/\/./;
+
+/**
+ * What a URL that matches the pattern must also be; `undefined` if it is valid. Part of an unescaped password could be
+ * read as the host, and a message would show it. Without a host, `?host=` names the folder of a socket. Only the value
+ * of a parameter may contain @.
+ */
+export function unmetPostgresRequirement(url: string): string | undefined {
+  const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
+  const parsed = URL.parse(firstHost.replace('@/', '@host/'));
+  const rest = parsed && `${parsed.pathname}${parsed.search.split('=', 1)}${parsed.hash}`;
+  return rest === null || rest.includes('@')
+    ? 'a URL with a port up to 65535 and a password with %, @, /, ? and # as %25, %40, %2F, %3F and %23'
+    : undefined;
+}
 
 export interface Host {
   /** `host:port`. */
@@ -68,177 +81,18 @@ export function hostsOf(driver: typeof Client, url: string, culprit = 'the datab
   return [toHost(first), ...others.map(toHost)];
 }
 
-// How often to probe each host. A connection of each waiting request would overload a server that starts.
-export const probeIntervalMs = 200;
-
-export interface SearchSettings {
-  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
-  readonly hosts: Hosts;
-  /** How long a host may take to accept a connection. */
-  readonly waitTimeoutMs: number;
-  /** How long it may take when it seems to hang. */
-  readonly pingTimeoutMs: number;
-}
-
-/** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
-type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
-
-/** Opens connections to one of the hosts, and finds another one when it fails. */
-export class HostSearch {
-  /** The host that new connections go to. */
-  current: Host;
-  /** Why the last connection could not be opened, and how long that took; `undefined` after a success. */
-  failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
-  /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
-  generation = 0;
-  readonly #settings: SearchSettings;
-  readonly #connect: Connect;
-  readonly #open = new Set<Connection>();
-  readonly #closing = new AbortController();
-  #search: Promise<void> | undefined;
-  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
-  #searchedAt = Number.NEGATIVE_INFINITY;
-  #foundAt = Number.NEGATIVE_INFINITY;
-  #check: Promise<unknown> | undefined;
-  #recheck: Promise<void> | undefined;
-
-  constructor(settings: SearchSettings, connect: Connect) {
-    this.#settings = settings;
-    this.#connect = connect;
-    [this.current] = settings.hosts;
-  }
-
-  /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
-  async open(): Promise<Connection | undefined> {
-    const host = this.current;
-    const startedAt = performance.now();
-    try {
-      const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
-      // Failures while it connected do not matter, unless a search has found another host.
-      if (host === this.current) connection.generation = this.generation;
-      this.#open.add(connection);
-      connection.client.once('end', () => this.#open.delete(connection));
-      return connection;
-    } catch (cause) {
-      const mayServe = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
-      if (mayServe) throw cannotConnect(cause);
-      // A search may have found a host in the meantime.
-      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
-      return undefined;
-    }
-  }
-
-  isUsable({ isDead, isCut, generation }: Connection): boolean {
-    return !isDead && !isCut && generation === this.generation;
-  }
-
-  /** Abandons a failed connection, and all others of its generation. */
-  discard(connection: Connection): void {
-    connection.isDead = true;
-    if (connection.generation === this.generation) this.generation += 1;
-  }
-
-  /** Searches for a host. Fails with the reasons of all. While the only host hangs, all calls but one fail at once. */
-  async recover(signal?: AbortSignal): Promise<void> {
-    const { cause, tookMs = 0 } = this.failure ?? {};
-    const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
-    if (hangs && this.#search !== undefined) throw cannotConnect(cause);
-    this.#search ??= this.#find();
-    return unlessAborted(this.#search, signal);
-  }
-
-  /**
-   * With several hosts, abandons the current one unless it accepts a connection soon. A host that hangs closes no
-   * connection, so calls would wait for their timeouts.
-   */
-  check(): void {
-    if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
-    const host = this.current;
-    this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
-      .catch((cause: unknown) => {
-        // A server that reports an error, such as too many connections, is alive.
-        if (host !== this.current || sqlState(cause) !== undefined || isRefusal(cause)) return;
-        this.failure = { cause };
-        this.generation += 1;
-        // Ends all running calls.
-        for (const connection of this.#open) connection.destroy();
-      })
-      .finally(() => {
-        this.#check = undefined;
-      });
-  }
-
-  /** After a rejected write, abandons the generation of the connection, unless a new connection is read-only too. */
-  recheck({ generation }: Connection): Promise<void> | undefined {
-    if (generation === this.generation) this.#recheck ??= this.#compare();
-    return this.#recheck;
-  }
-
-  async close(): Promise<void> {
-    this.#closing.abort();
-    await Promise.allSettled([this.#search, this.#check]);
-    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
-  }
-
-  /** Resolves to whether the host is read-only. */
-  async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    const connection = await this.#connect(host, timeoutMs, signal);
-    await connection.close();
-    return connection.isReadOnly;
-  }
-
-  async #compare(): Promise<void> {
-    await this.#pause();
-    const probe = this.#probe(this.current, this.#settings.waitTimeoutMs, this.#closing.signal);
-    // The address may lead to another server now. If that is read-only too, or full, the open connections serve reads.
-    if (!(await probe.catch(isRefusal))) this.generation += 1;
-    this.#recheck = undefined;
-  }
-
-  async #pause(): Promise<void> {
-    const pauseMs = this.#searchedAt + probeIntervalMs - performance.now();
-    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    this.#searchedAt = performance.now();
-  }
-
-  async #find(): Promise<void> {
-    await this.#pause();
-    // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
-    const probes = new AbortController();
-    using _ = addAbortListener(this.#closing.signal, () => probes.abort());
-    try {
-      const found = await this.#firstToPass(probes.signal);
-      this.failure = undefined;
-      this.#foundAt = performance.now();
-      // Connections to the same host may be lost too, because it may have lost its power in the meantime.
-      if (this.#settings.hosts.length > 1) this.generation += 1;
-      this.current = found;
-    } catch (cause) {
-      this.failure = { cause, tookMs: performance.now() - this.#searchedAt };
-      throw cannotConnect(cause);
-    } finally {
-      probes.abort();
-      this.#search = undefined;
-    }
-  }
-
-  /**
-   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that
-   * one that hangs delays none, and is found as soon as it responds. Fails with all reasons when every host fails in
-   * the same round.
-   */
-  #firstToPass(signal: AbortSignal): Promise<Host> {
-    const { hosts, waitTimeoutMs } = this.#settings;
-    const { promise, resolve, reject } = Promise.withResolvers<Host>();
-    const probeAll = () => {
-      const probes = hosts.map((host) => this.#probe(host, waitTimeoutMs, signal).then(() => host));
-      Promise.any(probes).then(resolve, ({ errors }: AggregateError) => {
-        const reasons = hosts.map(({ name }, i) => `${name}: ${messageOf(errors[i])}`);
-        reject(hosts.length === 1 ? errors[0] : new Error(reasons.join('; ')));
-      });
-    };
-    probeAll();
-    const timer = setInterval(probeAll, probeIntervalMs);
-    return promise.finally(() => clearInterval(timer));
+/** Rejects parameters of a URL that the driver accepts, but with which connections fail or are less secure. */
+function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unknown }, url: string): void {
+  // With these, the driver would throw where no caller can catch it.
+  checkRange('port', port, [0, 65_535]);
+  if (typeof ssl === 'string') throw new Error('ssl must be true; to turn TLS off, use sslmode=disable');
+  if (typeof ssl !== 'object' || ssl === null || !('ca' in ssl)) return;
+  try {
+    // Node.js ignores a text without a certificate. If it is empty, all public authorities are accepted.
+    const { X509Certificate } = loadCrypto();
+    new X509Certificate(String(ssl.ca));
+  } catch (cause) {
+    const file = new URLSearchParams(url.split(/[?#]/)[1]).getAll('sslrootcert').at(-1);
+    throw new Error(`sslrootcert must be a file with a certificate in PEM, not ${file}`, { cause });
   }
 }

@@ -13,7 +13,7 @@ import {
   overloaded,
   toDomainError,
 } from './errors.ts';
-import { HostSearch, type SearchSettings } from './hosts.ts';
+import { HostSearch, type SearchSettings } from './host-search.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {

@@ -2,7 +2,7 @@ import { addAbortListener } from 'node:events';
 import { aborted, type DomainError } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
-import { type HostSearch, probeIntervalMs } from './hosts.ts';
+import { type HostSearch, probeIntervalMs } from './host-search.ts';
 
 /** A connection, or the right to open one. */
 type Slot = Connection | 'unopened';

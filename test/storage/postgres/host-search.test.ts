@@ -3,7 +3,8 @@ import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Connection } from '../../../src/storage/postgres/connection.ts';
-import { HostSearch, type Hosts } from '../../../src/storage/postgres/hosts.ts';
+import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import type { Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
 
 const host = (name: string) => ({ name, url: `postgres://${name}` });

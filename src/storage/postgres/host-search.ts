@@ -1,0 +1,180 @@
+import { addAbortListener } from 'node:events';
+import { messageOf, unlessAborted } from '../../domain/errors.ts';
+import type { Connection } from './connection.ts';
+import { cannotConnect, isRefusal, sqlState } from './errors.ts';
+import type { Host, Hosts } from './hosts.ts';
+
+// How often to probe each host. A connection of each waiting request would overload a server that starts.
+export const probeIntervalMs = 200;
+
+export interface SearchSettings {
+  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
+  readonly hosts: Hosts;
+  /** How long a host may take to accept a connection. */
+  readonly waitTimeoutMs: number;
+  /** How long it may take when it seems to hang. */
+  readonly pingTimeoutMs: number;
+}
+
+/** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
+type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
+
+/** Opens connections to one of the hosts, and finds another one when it fails. */
+export class HostSearch {
+  /** The host that new connections go to. */
+  current: Host;
+  /** Why the last connection could not be opened, and how long that took; `undefined` after a success. */
+  failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
+  /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
+  generation = 0;
+  readonly #settings: SearchSettings;
+  readonly #connect: Connect;
+  readonly #open = new Set<Connection>();
+  readonly #closing = new AbortController();
+  #search: Promise<void> | undefined;
+  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
+  #searchedAt = Number.NEGATIVE_INFINITY;
+  #foundAt = Number.NEGATIVE_INFINITY;
+  #check: Promise<unknown> | undefined;
+  #recheck: Promise<void> | undefined;
+
+  constructor(settings: SearchSettings, connect: Connect) {
+    this.#settings = settings;
+    this.#connect = connect;
+    [this.current] = settings.hosts;
+  }
+
+  /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
+  async open(): Promise<Connection | undefined> {
+    const host = this.current;
+    const startedAt = performance.now();
+    try {
+      const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
+      // Failures while it connected do not matter, unless a search has found another host.
+      if (host === this.current) connection.generation = this.generation;
+      this.#open.add(connection);
+      connection.client.once('end', () => this.#open.delete(connection));
+      return connection;
+    } catch (cause) {
+      const mayServe = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
+      if (mayServe) throw cannotConnect(cause);
+      // A search may have found a host in the meantime.
+      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+      return undefined;
+    }
+  }
+
+  isUsable({ isDead, isCut, generation }: Connection): boolean {
+    return !isDead && !isCut && generation === this.generation;
+  }
+
+  /** Abandons a failed connection, and all others of its generation. */
+  discard(connection: Connection): void {
+    connection.isDead = true;
+    if (connection.generation === this.generation) this.generation += 1;
+  }
+
+  /** Searches for a host. Fails with the reasons of all. While the only host hangs, all calls but one fail at once. */
+  async recover(signal?: AbortSignal): Promise<void> {
+    const { cause, tookMs = 0 } = this.failure ?? {};
+    const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
+    if (hangs && this.#search !== undefined) throw cannotConnect(cause);
+    this.#search ??= this.#find();
+    return unlessAborted(this.#search, signal);
+  }
+
+  /**
+   * With several hosts, abandons the current one unless it accepts a connection soon. A host that hangs closes no
+   * connection, so calls would wait for their timeouts.
+   */
+  check(): void {
+    if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
+    const host = this.current;
+    this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
+      .catch((cause: unknown) => {
+        // A server that reports an error, such as too many connections, is alive.
+        if (host !== this.current || sqlState(cause) !== undefined || isRefusal(cause)) return;
+        this.failure = { cause };
+        this.generation += 1;
+        // Ends all running calls.
+        for (const connection of this.#open) connection.destroy();
+      })
+      .finally(() => {
+        this.#check = undefined;
+      });
+  }
+
+  /** After a rejected write, abandons the generation of the connection, unless a new connection is read-only too. */
+  recheck({ generation }: Connection): Promise<void> | undefined {
+    if (generation === this.generation) this.#recheck ??= this.#compare();
+    return this.#recheck;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.allSettled([this.#search, this.#check]);
+    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
+  }
+
+  /** Resolves to whether the host is read-only. */
+  async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const connection = await this.#connect(host, timeoutMs, signal);
+    await connection.close();
+    return connection.isReadOnly;
+  }
+
+  async #compare(): Promise<void> {
+    await this.#pause();
+    const probe = this.#probe(this.current, this.#settings.waitTimeoutMs, this.#closing.signal);
+    // The address may lead to another server now. If that is read-only too, or full, the open connections serve reads.
+    if (!(await probe.catch(isRefusal))) this.generation += 1;
+    this.#recheck = undefined;
+  }
+
+  async #pause(): Promise<void> {
+    const pauseMs = this.#searchedAt + probeIntervalMs - performance.now();
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    this.#searchedAt = performance.now();
+  }
+
+  async #find(): Promise<void> {
+    await this.#pause();
+    // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
+    const probes = new AbortController();
+    using _ = addAbortListener(this.#closing.signal, () => probes.abort());
+    try {
+      const found = await this.#firstToPass(probes.signal);
+      this.failure = undefined;
+      this.#foundAt = performance.now();
+      // Connections to the same host may be lost too, because it may have lost its power in the meantime.
+      if (this.#settings.hosts.length > 1) this.generation += 1;
+      this.current = found;
+    } catch (cause) {
+      this.failure = { cause, tookMs: performance.now() - this.#searchedAt };
+      throw cannotConnect(cause);
+    } finally {
+      probes.abort();
+      this.#search = undefined;
+    }
+  }
+
+  /**
+   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that
+   * one that hangs delays none, and is found as soon as it responds. Fails with all reasons when every host fails in
+   * the same round.
+   */
+  #firstToPass(signal: AbortSignal): Promise<Host> {
+    const { hosts, waitTimeoutMs } = this.#settings;
+    const { promise, resolve, reject } = Promise.withResolvers<Host>();
+    const probeAll = () => {
+      const probes = hosts.map((host) => this.#probe(host, waitTimeoutMs, signal).then(() => host));
+      Promise.any(probes).then(resolve, ({ errors }: AggregateError) => {
+        const reasons = hosts.map(({ name }, i) => `${name}: ${messageOf(errors[i])}`);
+        reject(hosts.length === 1 ? errors[0] : new Error(reasons.join('; ')));
+      });
+    };
+    probeAll();
+    const timer = setInterval(probeAll, probeIntervalMs);
+    return promise.finally(() => clearInterval(timer));
+  }
+}
