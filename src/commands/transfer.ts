@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { syncFolder } from '../storage/sync.ts';
+import { syncFolder } from '../storage/sqlite/file.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
