@@ -74,7 +74,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     lasting: {
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
-      scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
+      scratch: async (url) => (await import('./postgres/store.ts')).openPostgresScratch(url),
     },
   },
 ];
