@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
+import { shared } from '../domain/promises.ts';
 import type { Addresses } from '../service.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
@@ -67,8 +68,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   if (worker === undefined || ports === undefined) return undefined;
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
-  let gathering: Promise<MetricsSnapshot> | undefined;
-  const gather = async (): Promise<MetricsSnapshot> => {
+  const gather = shared(async (): Promise<MetricsSnapshot> => {
     send('gather');
     const signal = AbortSignal.timeout(gatherTimeoutMs);
     // Our own event, which `serve` emits for the answer.
@@ -76,17 +76,12 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
       throw new Error('the primary does not answer', { cause });
     });
     return metrics;
-  };
+  });
   return {
     options: {
       ...(JSON.parse(ports) as Ports),
-      /** The metrics of all workers together. Calls at the same time share one answer. */
-      async renderMetrics(): Promise<string> {
-        gathering ??= gather().finally(() => {
-          gathering = undefined;
-        });
-        return renderMetrics(await gathering);
-      },
+      /** The metrics of all workers together. */
+      renderMetrics: async (): Promise<string> => renderMetrics(await gather()),
     },
     /** Calls `stop` when the primary requests it, and `metrics` when the primary requests a report. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {

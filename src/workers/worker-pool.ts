@@ -1,6 +1,7 @@
 import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { shared } from '../domain/promises.ts';
 import type { Addresses } from '../service.ts';
 import type { Observe, ServiceEvent } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
@@ -44,7 +45,7 @@ export class WorkerPool {
   /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
   #ports: Ports;
   #bound: Addresses | undefined;
-  #gathering: Promise<MetricsSnapshot> | undefined;
+  readonly #gather = shared(() => this.#askAll());
   readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
   /** The number of calls of `reload` since the current round of replacements began; 0 if none is running. */
@@ -154,7 +155,7 @@ export class WorkerPool {
       if (worker.process.pid === undefined) end(new Error('a worker could not be started', { cause }));
     });
     worker.on('message', (message: ToPrimary) => {
-      if (message === 'gather') this.#gatherOnce().then((gathered) => sendTo(worker, { gathered }));
+      if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
       else if ('metrics' in message) {
         this.#metrics.set(worker, message.metrics);
         worker.emit('report');
@@ -206,15 +207,8 @@ export class WorkerPool {
     }
   }
 
-  /** The sum of the metrics of all workers, present and past. Calls at the same time share one round of reports. */
-  #gatherOnce(): Promise<MetricsSnapshot> {
-    this.#gathering ??= this.#gather().finally(() => {
-      this.#gathering = undefined;
-    });
-    return this.#gathering;
-  }
-
-  async #gather(): Promise<MetricsSnapshot> {
+  /** The sum of the metrics of all workers, present and past. */
+  async #askAll(): Promise<MetricsSnapshot> {
     const signal = AbortSignal.timeout(reportTimeoutMs);
     const asked = [...this.#metrics.keys()].map((worker) => {
       sendTo(worker, 'report');

@@ -14,7 +14,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'start-error'],
   commands: ['service', 'start-error', 'workers', 'config', 'storage', 'conformance', 'domain', 'telemetry'],
   config: ['check-range', 'domain', 'storage'],
-  workers: ['service', 'telemetry'],
+  workers: ['service', 'domain', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range', 'start-error'],
   rest: ['http', 'domain', 'telemetry', 'config'],
   grpc: ['domain', 'telemetry', 'config', 'check-range', 'generated'],

@@ -71,7 +71,9 @@ describe('scrapes of the metrics', () => {
     const warnings = collectWarnings(t);
     const workers = await startPool(t, 12);
     for (let i = 0; i < 3; i += 1) for (const worker of workers) worker.emit('message', 'gather');
-    for (const { received } of workers) assert.deepEqual(received, ['report']);
+    await t.waitFor(() => {
+      for (const { received } of workers) assert.deepEqual(received, ['report']);
+    }, patience);
     for (const worker of workers) worker.emit('message', { metrics: snapshot });
     await t.waitFor(() => {
       for (const { received } of workers) assert.equal(received.length, 4);
@@ -85,7 +87,9 @@ describe('scrapes of the metrics', () => {
     }
     // A later scrape collects the metrics again.
     workers[0]?.emit('message', 'gather');
-    for (const { received } of workers) assert.equal(received.filter((one) => one === 'report').length, 2);
+    await t.waitFor(() => {
+      for (const { received } of workers) assert.equal(received.filter((one) => one === 'report').length, 2);
+    }, patience);
     for (const worker of workers) worker.emit('message', { metrics: snapshot });
     assert.deepEqual(warnings, []);
   });
@@ -93,9 +97,10 @@ describe('scrapes of the metrics', () => {
   it('a scrape of the metrics does not wait for a worker that ends meanwhile', async (t) => {
     const [first, second] = await startPool(t, 2);
     first?.emit('message', 'gather');
+    await t.waitFor(() => assert.deepEqual(second?.received, ['report']), patience);
     first?.emit('message', { metrics: snapshot });
     second?.emit('disconnect');
-    await nextTurn();
+    await t.waitFor(() => assert.equal(first?.received.length, 2), patience);
     const [, reply] = first?.received ?? [];
     const { gathered } = reply as { gathered: MetricsSnapshot };
     assert.deepEqual(gathered['users_service_workers'], {
@@ -117,7 +122,7 @@ describe('scrapes of the metrics', () => {
     );
     for (let round = 1; round <= 2; round += 1) {
       const texts = Promise.all(Array.from({ length: 30 }, link.options.renderMetrics));
-      assert.deepEqual(worker.received, Array(round).fill('gather'));
+      await t.waitFor(() => assert.deepEqual(worker.received, Array(round).fill('gather')), patience);
       worker.emit('message', { gathered: snapshot });
       for (const text of await texts) assert.match(text, /^users_service_failures_total 1$/m);
     }
