@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { test } from 'node:test';
 import type { SecureContextOptions } from 'node:tls';
 import type { Server } from '@grpc/grpc-js';
-import { agingConnections } from '../../src/grpc/connections.ts';
+import { agingConnections } from '../../src/grpc/app.ts';
 
 for (const [random, from, to] of [
   [0, 9_500, 10_000],
