@@ -1,15 +1,18 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Http2Stream, IncomingHttpHeaders } from 'node:http2';
-import { Readable } from 'node:stream';
+import type { Socket } from 'node:net';
+import { Duplex, Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
+// About a hundred short calls.
+const sliceBytes = 4 * 1024;
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
 // About a hundred of the shortest messages, which grpc-js parses together.
-const sliceBytes = 512;
+const messageSliceBytes = 512;
 // About a dozen messages: each needs a decompressor, which takes as long as a call.
 const compressedSliceBytes = 64;
 // A chunk needs about 100 bytes besides its own.
@@ -30,6 +33,81 @@ const hasChunk = Symbol('whether a chunk has arrived');
 
 type CountedStream = Http2Stream & { [shortChunks]?: number; [hasChunk]?: true };
 
+/** The scheduler of the event loop, which the HTTP API uses too. */
+export interface Pacer {
+  isFree(now: number): boolean;
+  pause(): Promise<void>;
+}
+
+/**
+ * A connection that is read in slices, as the scheduler allows. From a plain socket, HTTP/2 reads up to 2 MiB at once,
+ * with thousands of calls: a client that cancels each call at once may start any number of them.
+ */
+export class PacedSocket extends Duplex {
+  readonly #socket: Socket;
+  readonly #pacer: Pacer;
+  /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
+  #onRead: (() => void) | undefined;
+
+  constructor(socket: Socket, pacer: Pacer) {
+    super({ readableHighWaterMark: 1 });
+    this.#socket = socket;
+    this.#pacer = pacer;
+    socket
+      .on('data', (bytes: Buffer) => {
+        // Most packets are short, and the event loop is usually free.
+        if (bytes.length <= sliceBytes && this.readableLength === 0 && pacer.isFree(performance.now())) {
+          this.push(bytes);
+        } else {
+          socket.pause();
+          void this.#pushSlices(bytes);
+        }
+      })
+      .on('end', () => {
+        // While slices are pushed, the socket is paused, but may end.
+        if (!socket.isPaused()) this.push(null);
+      })
+      .on('close', () => this.destroy());
+  }
+
+  async #pushSlices(bytes: Buffer): Promise<void> {
+    for (let start = 0; start < bytes.length; start += sliceBytes) {
+      if (this.readableLength > 0) {
+        await new Promise<void>((resolve) => {
+          this.#onRead = resolve;
+        });
+      }
+      await this.#pacer.pause();
+      if (this.destroyed) return;
+      this.push(bytes.subarray(start, start + sliceBytes));
+    }
+    if (this.#socket.readableEnded) this.push(null);
+    else this.#socket.resume();
+  }
+
+  override _read(): void {
+    this.#onRead?.();
+  }
+
+  override _write(bytes: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#socket.write(bytes, done);
+  }
+
+  // HTTP/2 writes several short chunks at a time.
+  override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this.#socket.write(Buffer.concat(chunks.map(({ chunk }) => chunk)), done);
+  }
+
+  override _final(done: () => void): void {
+    this.#socket.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#socket.destroy();
+    done(error);
+  }
+}
+
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
  * oldest is closed. An interceptor cannot do this: for it, a call ends with its status, although the stream may
@@ -44,7 +122,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     stream.close(enhanceYourCalm);
   };
   const refuseChunks = (stream: Http2Stream): void => refuse(stream, 'a call has too many short chunks');
-  const pushSlices = slicing(sliceBytes, refuseChunks);
+  const pushSlices = slicing(messageSliceBytes, refuseChunks);
   const pushCompressed = slicing(compressedSliceBytes, refuseChunks);
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
