@@ -49,7 +49,7 @@ export async function openPort(
     const bound = server.address();
     return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
   } catch (caught) {
-    const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
+    const { code } = Object(caught);
     const address = authority(host, port);
     if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
     if (code === 'EACCES')
@@ -58,7 +58,7 @@ export async function openPort(
       throw new StartError('host', `${host} is not an address of this machine`, caught);
     if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
       throw new StartError('host', `the host name ${host} is not known`, caught);
-    throw new StartError(option, `cannot listen on ${address}: ${code || caught}`, caught);
+    throw new StartError(option, `cannot listen on ${address}: ${code ?? caught}`, caught);
   }
 }
 

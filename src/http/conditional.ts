@@ -98,14 +98,11 @@ export function parseRange(
   return { start, end: Math.min(Number(last ?? size), size - 1) };
 }
 
-/** Whether If-Range allows a range: only for the tag of this version. A date cannot distinguish versions (13.1.5). */
-export function isSameVersion(ifRange: string | undefined, tag: string): boolean {
-  return ifRange === undefined || ifRange === `"${tag}"`;
-}
-
 /** The range to send of a file; `undefined` for all of it. Only a GET can have one. Fails with 416. */
 export function requestedRange(request: HttpRequest, tag: string, size: number): ByteRange | undefined {
-  if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), tag)) return undefined;
+  const ifRange = request.header('if-range');
+  // A date cannot distinguish versions (RFC 9110, 13.1.5).
+  if (request.method !== 'GET' || (ifRange !== undefined && ifRange !== `"${tag}"`)) return undefined;
   const range = parseRange(request.header('range'), size);
   if (range !== 'unsatisfiable') return range;
   throw new HttpError(416, 'the range lies outside the file', { 'content-range': `bytes */${size}` });

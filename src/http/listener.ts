@@ -4,7 +4,7 @@ import { bodyCancelled, mergeChunks } from './body.ts';
 import { connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
-import { errorReply } from './refusals.ts';
+import { errorReply, reportRefusal } from './refusals.ts';
 import { type ErrorResponse, type Headers, HttpError, type Reply } from './reply.ts';
 import { HttpRequest, type Shared } from './request.ts';
 import type { Router } from './router.ts';
@@ -65,9 +65,8 @@ export class HttpListener {
   constructor(options: ListenerOptions) {
     const { basePath, observe } = options;
     checkBasePath(basePath);
-    const memory = new MemoryBudget(() => {
-      observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
-    }, options.limits.maxBodyBytes);
+    const refusal = { status: 503, message: 'too much waits for slow clients' };
+    const memory = new MemoryBudget(() => reportRefusal(refusal, observe), options.limits.maxBodyBytes);
     this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 

@@ -197,11 +197,6 @@ export class HttpRequest {
     return this.shared.memory.chunkBytes;
   }
 
-  /** Whether a reply should end early if it can, because much memory is in use. */
-  get isMemoryShort(): boolean {
-    return this.shared.memory.isShort;
-  }
-
   /** Sets the memory that the request uses: its body, then the part of the reply that waits. */
   hold(bytes: number, cancel?: () => void): void {
     // A host may end the response while the body arrives. Nothing would release the memory after that.

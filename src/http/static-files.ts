@@ -66,8 +66,7 @@ function attempt<T>(read: () => T, codes?: readonly string[]): T | undefined {
   try {
     return read();
   } catch (caught) {
-    const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
-    if (codes?.includes(code) ?? true) return undefined;
+    if (codes?.includes(Object(caught).code) ?? true) return undefined;
     throw caught;
   }
 }

@@ -129,7 +129,7 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
     const same = stat.ino === ino && stat.dev === dev;
     if (stat.isFile() && (same || (await isOpenedFrom(target, handle)))) return { handle, stat };
   } catch (error) {
-    const code = Error.isError(error) && 'code' in error ? String(error.code) : '';
+    const { code } = Object(error);
     if (!goneCodes.includes(code)) {
       await handle?.close();
       if (!busyCodes.includes(code)) throw error;
