@@ -6,11 +6,12 @@ import { invalid, messageOf } from '../../domain/errors.ts';
 export const postgresPattern = /^postgres(ql)?:\/\/./;
 
 /**
- * What a URL that matches the pattern must also be; `undefined` if it is valid. Part of an unescaped password could be
- * read as the host, and a message would show it. Without a host, `?host=` names the folder of a socket. Only the value
- * of a parameter may contain @.
+ * What the URL of a database must be; `undefined` if it is valid. For other texts, the driver would often use the local
+ * server. Part of an unescaped password could be read as the host, and a message would show it. Without a host,
+ * `?host=` names the folder of a socket. Only the value of a parameter may contain @.
  */
 export function unmetPostgresRequirement(url: string): string | undefined {
+  if (!postgresPattern.test(url)) return 'postgres://USER@HOST/NAME';
   const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
   const parsed = URL.parse(firstHost.replace('@/', '@host/'));
   const rest = parsed && `${parsed.pathname}${parsed.search.split('=', 1)}${parsed.hash}`;
@@ -59,8 +60,6 @@ const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
 
 /** The hosts of a database URL, in its order. An error begins with `culprit`. */
 export function hostsOf(driver: typeof Client, url: string, culprit = 'the database URL'): Hosts {
-  // For other texts, the driver would often use the local server.
-  if (!postgresPattern.test(url)) throw invalid(culprit, 'must be postgres://USER@HOST/NAME');
   const requirement = unmetPostgresRequirement(url);
   if (requirement !== undefined) throw invalid(culprit, `must be ${requirement}`);
   // If the driver finds a space, it also encodes what is encoded already.

@@ -5,7 +5,7 @@ import { firstOf } from './connection.ts';
 
 const tableNames = [...recordKinds, 'idempotency_keys', 'changes', 'change_feed'];
 const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
-const functions = childTables(tables.users).map(({ name }) => `take_${name}`);
+const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${name}`);
 
 /** What `doctor` asks a server in one query. */
 export interface ServerState extends QueryResultRow {
@@ -67,7 +67,7 @@ const stateSql = `
       UNION ALL SELECT name FROM unnest('{${sequences}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
         AND NOT (has_sequence_privilege(to_regclass(name), 'SELECT')
           AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
-      UNION ALL SELECT name FROM unnest('{${functions}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
+      UNION ALL SELECT name FROM unnest('{${deletionFunctions}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
         AND NOT has_function_privilege(to_regprocedure(name || '(integer)'), 'EXECUTE'))) AS denied,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
