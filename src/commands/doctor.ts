@@ -9,8 +9,9 @@ import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
+import { type Files, readFiles } from './files.ts';
 import { tryPort } from './serve.ts';
-import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
+import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
 
@@ -31,7 +32,7 @@ export const doctor: Command = {
     // Read once, because a named pipe cannot be read again.
     const onPipe = (path: string) =>
       stderr.write(`users-service: waiting for the writer of the pipe ${path}\n`);
-    const files = await readFiles(parsed, false, onPipe).catch((error: unknown) =>
+    const files = await readFiles(parsed, { onPipe }).catch((error: unknown) =>
       error instanceof UsageError ? error : Promise.reject(error),
     );
     const levels = new Set<Finding['level']>();

@@ -4,7 +4,8 @@ import { fittingConnections } from '../service.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
-import type { Files, ParsedConfig } from './settings.ts';
+import type { Files } from './files.ts';
+import type { ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;

@@ -18,14 +18,8 @@ import {
   UsageError,
 } from './command-line.ts';
 import { atStart, examineCertificates, reportProblems, unreachableStandbys } from './examine.ts';
-import {
-  type Files,
-  optionsHelp,
-  type ParsedConfig,
-  parseConfig,
-  printConfig,
-  readFiles,
-} from './settings.ts';
+import { type Files, readFiles } from './files.ts';
+import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -75,7 +69,7 @@ export const serve: Command = {
         await runner.reload();
         if (!('kill' in runner)) return;
         // The workers have reported files that they could not use.
-        const files = await readFiles(parsed, true).catch(() => ({ apiKeys: [] }));
+        const files = await readFiles(parsed, { isReload: true }).catch(() => ({ apiKeys: [] }));
         await reportProblems(parsed, files, log.observe, [examineCertificates]);
       });
       const files = await readFiles(parsed);
@@ -193,7 +187,7 @@ function singleService(
     stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
     async reload() {
       try {
-        const files = await readFiles(parsed, true);
+        const files = await readFiles(parsed, { isReload: true });
         const { tls, apiKeys } = files;
         if (tls === undefined && config['api-keys-file'] === undefined) {
           return observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });

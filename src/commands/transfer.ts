@@ -7,9 +7,10 @@ import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sqlite/file.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
+import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
-import { areSameStore, checkDatabaseUrl, databaseUrl, openStream } from './settings.ts';
+import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
 const patience = { statementTimeoutMs: 3_600_000 };

@@ -21,6 +21,19 @@ async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<str
   return file;
 }
 
+/** Creates a named pipe. */
+async function keysPipe(t: TestContext): Promise<string> {
+  const file = await keysFile(t, '');
+  await rm(file);
+  assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
+  return file;
+}
+
+const withPipes = {
+  skip: process.platform === 'win32' && 'Windows has no such files',
+  timeout: 30_000,
+};
+
 const hash = createHash('sha256').update('hashed').digest('hex');
 const statusOf = async (http: string, key: string, method = 'GET') =>
   (await fetch(`${http}/users`, { method, headers: { 'x-api-key': key } })).status;
@@ -55,36 +68,34 @@ test('a SIGHUP replaces the keys although the public folder, which it does not r
   assert.equal(await statusOf(running.http, 'first'), 401);
 });
 
-test('a named pipe of API keys is read once at the start and at SIGHUP, so that it does not delay a stop', {
-  skip: process.platform === 'win32' && 'Windows has no such files',
-  timeout: 30_000,
-}, async (t) => {
-  const file = await keysFile(t, '');
-  await rm(file);
-  assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
-  const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
-  assert.equal(await statusOf(running.http, 'first'), 200);
-  running.child.kill('SIGHUP');
-  await writeFile(file, 'second\n');
-  await printed(running, 'reloaded');
-  assert.equal(await statusOf(running.http, 'second'), 200);
-  // This reading has no writer.
-  running.child.kill('SIGHUP');
-  assert.equal(await running.end(), 0);
-});
+test(
+  'a named pipe of API keys is read once at the start and at SIGHUP, so that it does not delay a stop',
+  withPipes,
+  async (t) => {
+    const file = await keysPipe(t);
+    const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+    const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
+    assert.equal(await statusOf(running.http, 'first'), 200);
+    running.child.kill('SIGHUP');
+    await writeFile(file, 'second\n');
+    await printed(running, 'reloaded');
+    assert.equal(await statusOf(running.http, 'second'), 200);
+    // This reading has no writer.
+    running.child.kill('SIGHUP');
+    assert.equal(await running.end(), 0);
+  },
+);
 
-test('a named pipe of API keys is rejected with several workers, of which some would read no key', {
-  skip: process.platform === 'win32' && 'Windows has no such files',
-  timeout: 30_000,
-}, async (t) => {
-  const file = await keysFile(t, '');
-  await rm(file);
-  assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
-  const { code, stderr } = await runCommand(['--workers', '2', '--api-keys-file', file]);
-  assert.equal(code, 2);
-  assert.match(stderr, /--api-keys-file must be .* \(workers cannot share a pipe\)\n/);
-});
+test(
+  'a named pipe of API keys is rejected with several workers, of which some would read no key',
+  withPipes,
+  async (t) => {
+    const file = await keysPipe(t);
+    const { code, stderr } = await runCommand(['--workers', '2', '--api-keys-file', file]);
+    assert.equal(code, 2);
+    assert.match(stderr, /--api-keys-file must be .* \(workers cannot share a pipe\)\n/);
+  },
+);
 
 test('a SIGHUP during the start reads the file of API keys again once the service listens', async (t) => {
   const file = await keysFile(t, 'first\n');

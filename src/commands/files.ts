@@ -1,0 +1,99 @@
+import { constants, createReadStream, openSync, type ReadStream } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { Socket } from 'node:net';
+import { platform } from 'node:os';
+import { parseKey, parseKeys } from '../domain/access.ts';
+import { messageOf } from '../domain/errors.ts';
+import type { ServiceOptions } from '../service.ts';
+import { UsageError } from './command-line.ts';
+import type { ParsedConfig } from './settings.ts';
+
+export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly string[] };
+
+/**
+ * Reads the certificate, its key and the API keys. Checks the public folder, except for a reload, which does not read
+ * it. A `UsageError` lists all problems. Calls `onPipe` before it waits for the writer of a named pipe.
+ */
+export async function readFiles(
+  { config, settings }: ParsedConfig,
+  { isReload = false, onPipe }: { isReload?: boolean; onPipe?: (path: string) => void } = {},
+): Promise<Files> {
+  const problems: string[] = [];
+  const attempt = async <T>(
+    flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
+    must: string,
+    work: (path: string) => Promise<T>,
+  ): Promise<T | undefined> => {
+    const path = config[flag];
+    if (path === undefined) return undefined;
+    return await work(path).catch((error) => {
+      const reason = Error.isError(error) ? ('code' in error ? error.code : error.message) : error;
+      problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
+      return undefined;
+    });
+  };
+
+  const read = async (path: string): Promise<Buffer> => {
+    // One of several readers would get all of it, and the others nothing.
+    if (config.workers > 1 && (await stat(path)).isFIFO()) throw new Error('workers cannot share a pipe');
+    const input = await openStream(path);
+    if (input === undefined) return await readFile(path);
+    if (input instanceof Socket) onPipe?.(path);
+    // A reload that waits for the writer of a pipe must not delay a stop.
+    if (input instanceof Socket && isReload) input.unref();
+    return Buffer.concat(await input.toArray());
+  };
+  // With `/.`, this also fails for a folder whose files can be listed, but not opened.
+  if (!isReload) await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
+  const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
+    attempt(flag, `${what} in PEM that can be read`, async (path) => {
+      const pem = await read(path);
+      // Loaded only for a certificate, because loading takes a tenth of a start.
+      (await import('node:tls')).createSecureContext({ [part]: pem });
+      return pem;
+    });
+  const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
+  const key = await readPem('tls-key', 'a private key', 'key');
+  const tls = cert && key && { cert, key };
+  const checkPair = async () => tls && (await import('../service.ts')).checkPair(tls);
+  await attempt('tls-key', 'the key of the certificate', checkPair);
+  const fileKeys = await attempt(
+    'api-keys-file',
+    'a file of API keys that other users may not read',
+    async (path) => readKeys(path, String(await read(path)), config['api-key']),
+  );
+  if (problems.length > 0) throw new UsageError(problems.join('\n'));
+  const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
+  return tls ? { apiKeys, tls } : { apiKeys };
+}
+
+/** Opens a pipe or device, which can be read only once; `undefined` for a regular file. */
+export async function openStream(path: string): Promise<Socket | ReadStream | undefined> {
+  const stats = await stat(path);
+  if (stats.isFile()) return undefined;
+  // The error of a read, such as that of a folder, has no path.
+  if (!stats.isFIFO()) return createReadStream(path).on('error', (error) => Object.assign(error, { path }));
+  // The process could not exit while a thread waits for a writer or for data, so nothing here may block.
+  return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
+}
+
+/** Reads the text of a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
+async function readKeys(path: string, text: string, earlier: readonly string[]): Promise<string[]> {
+  const { mode, uid } = await stat(path);
+  // The group may read a file of root, because Kubernetes and systemd pass secrets this way.
+  const others = uid === 0 ? 0o037 : 0o077;
+  // Windows has no such modes.
+  if (platform() !== 'win32' && (mode & others) !== 0)
+    throw new Error('others have access: chmod 600, or defaultMode: 0440 in Kubernetes');
+  const lines = text.split('\n').map((line) => line.trim());
+  const parsed = [...parseKeys(earlier)];
+  return lines.filter((line, index) => {
+    if (line === '' || line.startsWith('#')) return false;
+    try {
+      parsed.push(parseKey(line, parsed));
+      return true;
+    } catch (error) {
+      throw new Error(`line ${index + 1}: ${messageOf(error)}`);
+    }
+  });
+}
