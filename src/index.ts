@@ -38,12 +38,13 @@ export type {
   UserPatch,
   UserQuery,
 } from './domain/user.ts';
-export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './grpc/app.ts';
+export type { GrpcLimits } from './grpc/app.ts';
+export { addUsersService, type UsersServiceOptions } from './grpc/users-service.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { ListenerLimits } from './http/request.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
-export { createRequestListener, type RequestListenerOptions } from './rest/app.ts';
 export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
+export { createRequestListener, type RequestListenerOptions } from './rest/listener.ts';
 export {
   type Addresses,
   type CloseOptions,

@@ -10,8 +10,8 @@ import {
   variableOf,
 } from '../src/commands/settings.ts';
 import { type Config, optionRows, readOptions } from '../src/config.ts';
-import { createRequestListener, type RequestListenerOptions } from '../src/rest/app.ts';
 import { createFetchHandler } from '../src/rest/fetch.ts';
+import { createRequestListener, type RequestListenerOptions } from '../src/rest/listener.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { urlForms } from '../src/storage/open.ts';

@@ -2,13 +2,9 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { type ConnectionInjector, Server, ServerCredentials } from '@grpc/grpc-js';
-import { checkRange } from '../check-range.ts';
-import { options as optionTable, readOptions } from '../config.ts';
-import { Access, type AuthMode } from '../domain/access.ts';
-import { checkRepository, type Repository } from '../domain/repository.ts';
-import { fanOut, type Observe } from '../telemetry/events.ts';
+import type { Repository } from '../domain/repository.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
-import type { OpenStreams } from './standard-services.ts';
+import { addHealth, addReflection, type OpenStreams } from './standard-services.ts';
 import { UsersService, userHandlers } from './users.ts';
 
 export interface GrpcOptions extends UnaryOptions {
@@ -32,27 +28,9 @@ export interface GrpcLimits {
   readonly keepaliveTimeoutMs: number;
 }
 
-/** Serves gRPC on connections that the caller has accepted. @internal */
-export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
+/** Serves gRPC on connections that the caller has accepted. */
+export type GrpcApp = ReturnType<typeof createGrpcApp>;
 
-/** A `Server` of any version of grpc-js: its private members make the types of two versions incompatible. */
-interface AnyServer {
-  addService(service: never, implementation: never): void;
-}
-
-export interface UsersServiceOptions {
-  readonly repository: Repository;
-  /** The keys that the metadata `x-api-key` may hold. Default: none. */
-  readonly apiKeys?: readonly string[];
-  /** Which calls need a key. Default: `none`. */
-  readonly auth?: AuthMode;
-  /** Maximum number of concurrent calls; more fail with RESOURCE_EXHAUSTED. Default: 10,000. */
-  readonly maxInFlight?: number;
-  /** Receives every event. Default: none. */
-  readonly observe?: Observe;
-}
-
-const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight', 'observe'];
 // A group closes up to a twentieth of the maximum age before the random ages of its connections.
 const groupsPerAge = 20;
 // These are within this share below the maximum, so that clients do not all reconnect at once.
@@ -60,30 +38,8 @@ const spread = 0.1;
 // As the HTTP API by default. Node would wait for two minutes.
 const handshakeTimeoutMs = 10_000;
 
-/**
- * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
- * for health, reflection, limits and shutdown. Throws when an option is wrong.
- */
-export function addUsersService(server: AnyServer, options: UsersServiceOptions): void {
-  checkRepository(options?.repository);
-  for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
-  const { default: preset, range } = optionTable['max-in-flight'];
-  const { repository, auth, apiKeys, maxInFlight = preset, observe } = options;
-  checkRange('maxInFlight', maxInFlight, range);
-  const checked = readOptions({ auth, apiKeys });
-  const handlers = userHandlers(repository, {
-    access: new Access(checked.auth, checked.apiKeys),
-    observe: fanOut(observe),
-    gate: { inFlight: 0, maxInFlight },
-    // The interceptors of a server are fixed when it is created.
-    reports: true,
-  });
-  (server as Server).addService(UsersService, handlers);
-}
-
-/** Users, health and reflection. `addUsersService` does not load the latter two. @internal */
-export async function createGrpcApp(options: GrpcOptions) {
-  const { addHealth, addReflection } = await import('./standard-services.ts');
+/** Users, health and reflection. */
+export function createGrpcApp(options: GrpcOptions) {
   const { limits } = options;
   const server = new Server({
     'grpc.max_concurrent_streams': limits.maxConcurrentStreams,

@@ -115,8 +115,8 @@ export class GrpcServer {
   }
 
   #load(): Promise<GrpcApp> {
-    this.#app ??= import('./app.ts').then(async ({ createGrpcApp }) => {
-      const app = await createGrpcApp(this.#options);
+    this.#app ??= import('./app.ts').then(({ createGrpcApp }) => {
+      const app = createGrpcApp(this.#options);
       app.setServing(this.#serving);
       return app;
     });

@@ -3,7 +3,7 @@ import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import { checkRepository, mapAnswer, type Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
-import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
+import { type Handler, HttpListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
 import type { HttpRequest, ListenerLimits } from '../http/request.ts';
 import { parsePattern, Router } from '../http/router.ts';
@@ -52,7 +52,7 @@ const optionNames: readonly string[] = [
   'publicDir', 'basePath', 'limits', 'observe',
 ] satisfies (keyof RequestListenerOptions)[];
 
-/** The parameters of the HTTP API in a service, besides the options. @internal */
+/** The parameters of the HTTP API in a service, besides the options. */
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
   readonly observe: Observe;
@@ -60,7 +60,7 @@ export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'ren
   readonly bound?: { readonly host: string; readonly address: string; readonly secure: boolean };
 }
 
-/** The HTTP API with the functions that a service needs to drain, measure and report it. @internal */
+/** The HTTP API with the functions that a service needs to drain, measure and report it. */
 export type HttpApi = ReturnType<typeof createHttpApi>;
 
 const packagePublicDir = new URL('../../public', import.meta.url);
@@ -80,16 +80,7 @@ const exposedHeaders: Headers = {
     'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id, Accept-Ranges, Content-Range',
 };
 
-/**
- * The HTTP API as a plain `(request, response, next?)` listener, which can be mounted beside other routes:
- * `createServer(createRequestListener({ repository }))`. Calls `next`, if the host passes it, for an unknown path.
- * Throws when an option is wrong or the public folder cannot be read.
- */
-export function createRequestListener(options: RequestListenerOptions): RequestListener {
-  return createObservedListener(options).listener;
-}
-
-/** The same listener, and the observer whose events its metrics count. @internal */
+/** A listener for a host application, and the observer whose events its metrics count. */
 export function createObservedListener(options: RequestListenerOptions) {
   checkRepository(options?.repository);
   for (const name in options)
@@ -106,7 +97,6 @@ export function createObservedListener(options: RequestListenerOptions) {
   return { listener: api.listener.listener, observe };
 }
 
-/** @internal */
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
   const { basePath = '', publicDir = fileURLToPath(packagePublicDir) } = options;
   const { access, observe, bound } = hooks;

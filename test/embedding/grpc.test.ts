@@ -12,8 +12,8 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import type { UsersServiceOptions } from '../../src/grpc/app.ts';
 import { GetUserRequest, type UserMessage } from '../../src/grpc/users.ts';
+import type { UsersServiceOptions } from '../../src/grpc/users-service.ts';
 import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import express from 'express';
-import { createRequestListener, type RequestListenerOptions } from '../../src/rest/app.ts';
+import { createRequestListener, type RequestListenerOptions } from '../../src/rest/listener.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { errorOf, send } from '../support/client.ts';

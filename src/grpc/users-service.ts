@@ -1,0 +1,49 @@
+import type { Server } from '@grpc/grpc-js';
+import { checkRange } from '../check-range.ts';
+import { options as optionTable, readOptions } from '../config.ts';
+import { Access, type AuthMode } from '../domain/access.ts';
+import { checkRepository, type Repository } from '../domain/repository.ts';
+import { fanOut, type Observe } from '../telemetry/events.ts';
+import { UsersService, userHandlers } from './users.ts';
+
+export type { GrpcLimits } from './app.ts';
+
+/** A `Server` of any version of grpc-js: its private members make the types of two versions incompatible. */
+interface AnyServer {
+  addService(service: never, implementation: never): void;
+}
+
+export interface UsersServiceOptions {
+  readonly repository: Repository;
+  /** The keys that the metadata `x-api-key` may hold. Default: none. */
+  readonly apiKeys?: readonly string[];
+  /** Which calls need a key. Default: `none`. */
+  readonly auth?: AuthMode;
+  /** Maximum number of concurrent calls; more fail with RESOURCE_EXHAUSTED. Default: 10,000. */
+  readonly maxInFlight?: number;
+  /** Receives every event. Default: none. */
+  readonly observe?: Observe;
+}
+
+const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight', 'observe'];
+
+/**
+ * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
+ * for health, reflection, limits and shutdown. Throws when an option is wrong.
+ */
+export function addUsersService(server: AnyServer, options: UsersServiceOptions): void {
+  checkRepository(options?.repository);
+  for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
+  const { default: preset, range } = optionTable['max-in-flight'];
+  const { repository, auth, apiKeys, maxInFlight = preset, observe } = options;
+  checkRange('maxInFlight', maxInFlight, range);
+  const checked = readOptions({ auth, apiKeys });
+  const handlers = userHandlers(repository, {
+    access: new Access(checked.auth, checked.apiKeys),
+    observe: fanOut(observe),
+    gate: { inFlight: 0, maxInFlight },
+    // The interceptors of a server are fixed when it is created.
+    reports: true,
+  });
+  (server as Server).addService(UsersService, handlers);
+}

@@ -1,0 +1,13 @@
+import type { RequestListener } from '../http/listener.ts';
+import { createObservedListener, type RequestListenerOptions } from './app.ts';
+
+export type { RequestListenerOptions };
+
+/**
+ * The HTTP API as a plain `(request, response, next?)` listener, which can be mounted beside other routes:
+ * `createServer(createRequestListener({ repository }))`. Calls `next`, if the host passes it, for an unknown path.
+ * Throws when an option is wrong or the public folder cannot be read.
+ */
+export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  return createObservedListener(options).listener;
+}
