@@ -114,7 +114,7 @@ function contradictions(config: Config): string[] {
       auth !== 'none' && keys.length === 0 && !isSet('api-keys-file'),
     [`--port and --grpc-port must differ, not both be ${port}`]: port !== 0 && port === config['grpc-port'],
     [`--workers must be 1 with --database ${database}, which processes cannot share`]:
-      workers > 1 && !lasting,
+      workers > 1 && !lasting?.isShared,
     '--read-database needs a postgres: database': isSet('read-database') && !hasStandbys,
   };
   return Object.entries(found).flatMap(([problem, isWrong]) => (isWrong ? [problem] : []));

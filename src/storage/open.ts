@@ -27,6 +27,8 @@ export interface StoreScheme {
 }
 
 interface LastingStore {
+  /** Whether several processes may have it open at once. */
+  readonly isShared: boolean;
   /** The path of its file; absent for stores without a file. */
   readonly file?: (url: string) => string;
   /** Examines a store, or standbys, without changing it. */
@@ -59,6 +61,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     lasting: {
+      isShared: true,
       file: sqlitePath,
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
@@ -73,6 +76,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     lasting: {
+      isShared: true,
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
       scratch: async (url) => (await import('./postgres/store.ts')).openPostgresScratch(url),
     },
