@@ -217,6 +217,7 @@ describe('a mistake is named with its option and what it must be', () => {
     [['--database:postgres://u:s3cret@h/db'], {}, ['--database is not an option; --help lists all options']],
     [['--api-key s3cret'], {}, ['--api-key is not an option; --help lists all options']],
     [['--api-key of two\nlines'], {}, ['--api-key is not an option; --help lists all options']],
+    [['--tls-keys', 'x'], {}, ['--tls-keys is not an option; --help lists all options']],
     [['--api-keys3cret'], {}, ['--api-key… is not an option; --help lists all options']],
     [['--API-KEY-s3cret=x'], {}, ['--API-KEY… is not an option; --help lists all options']],
     [['--Public=x'], {}, ['--Public is not an option; --help lists all options']],
@@ -294,6 +295,8 @@ describe('a secret is never printed', () => {
     ['--apikey', secret],
     ['--api-kye', secret],
     [`--apikey=${secret}`],
+    ['--auth', secret],
+    ['--log', secret],
     ['--api-key', secret, '--api-key', secret],
     [secret],
   ];

@@ -115,7 +115,7 @@ export function withoutPasswords(text: string): string {
 
 /** An unknown option or command, without a secret that follows the word for it, as in `--api-keySECRET`. */
 export function withoutSecret(name: string): string {
-  return name.replace(/(key|password|secret|token).+/is, '$1…');
+  return name.replace(/(key|password|secret|token)(?!s$).+/is, '$1…');
 }
 
 /** The message of an error with those of its causes, in one line and without passwords. */

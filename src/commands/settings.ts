@@ -73,7 +73,9 @@ function readValue(row: Option, { text, label }: Omit<Setting, 'source'>, proble
   // The password of a URL may be where no URL has one, for example if the scheme is missing.
   const safe =
     row.kind === 'URL' && !shown.includes('(hidden)@') ? shown.replace(/^.*@/s, '(hidden)@') : shown;
-  const found = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(safe)}`;
+  // A text longer than each choice may be a key, as in `--auth KEY`.
+  const mayBeKey = row.kind === 'KEYS' || row.values?.every(({ length }) => length < text.length);
+  const found = mayBeKey ? '' : `, not ${JSON.stringify(safe)}`;
   if (requirement !== undefined) problems.push(`${label} must be ${requirement}${found}`);
   return value;
 }
