@@ -32,7 +32,7 @@ const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
 const failing = unavailable('the database cannot read or write its files');
 const readOnly = unavailable('the database takes no writes at present');
-export const contended = unavailable('too many conflicting changes at once');
+const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
 const referenced: Meaning = { fault: 'final', error: stillReferenced };
@@ -42,8 +42,8 @@ const tookTooLong = (cause: unknown) =>
 
 export const overloaded = () => new DomainError('overloaded', 'too many requests wait for the database');
 
-/** The error of an insert that had no effect, although nothing that it refers to is missing. */
-export const prevented = () => DomainError.from(new Error('a trigger has prevented the creation'));
+/** The error of a write that had no effect, although nothing that it refers to is missing. */
+export const prevented = () => DomainError.from(new Error('a trigger has prevented the change'));
 
 /** By SQLSTATE or its start, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {

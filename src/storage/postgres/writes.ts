@@ -17,7 +17,7 @@ import {
 } from '../tables.ts';
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
-import { contended, prevented } from './errors.ts';
+import { prevented } from './errors.ts';
 import { type IdempotencyKeys, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -27,9 +27,6 @@ interface Inserted extends NamedRow {
   readonly fingerprint?: string;
   readonly record: NamedRow;
 }
-
-/** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
-const maxUpdates = 100;
 
 /** The writes of a table, each one statement, which also adds its change to a feed. `beforeFirst` is sent first. */
 export function tableWrites(
@@ -81,7 +78,7 @@ export function tableWrites(
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...patchValues(edited, patch)];
       // A retry is necessary only if another write came between the two statements.
-      for (let attempt = 1; ; attempt += 1) {
+      for (let seen: number | undefined; ; ) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<NamedRow>(findShared, key);
@@ -89,7 +86,8 @@ export function tableWrites(
         const record = toRecord(found);
         table.checkVersion(record, options.expected);
         if (table.patched(record, patch) === record) return record;
-        if (attempt === maxUpdates) throw contended(new Error('a trigger may prevent the update'));
+        if (record.version === seen) throw prevented();
+        seen = record.version;
       }
     },
 

@@ -125,6 +125,8 @@ async function delayInserts(session: Session): Promise<void> {
     CREATE TRIGGER wait BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION wait()`);
 }
 
+const preventedByTrigger = { kind: 'internal', cause: new Error('a trigger has prevented the change') };
+
 describe('a statement that finds no row', () => {
   /** Makes each UPDATE and DELETE wait at its end until the session unlocks, even if it finds no row. */
   async function delayChanges(session: Session): Promise<void> {
@@ -171,14 +173,14 @@ describe('a statement that finds no row', () => {
     assert.deepEqual(await updating, { id: 1, name: 'Eve', version: 3 });
   });
 
-  it('for an update fails after some attempts if a trigger prevents it', { timeout: 20_000 }, async (t) => {
+  it('for an update fails as internal if a trigger prevents it', async (t) => {
     const { store, url } = await open(t);
     const { value } = await store.users.create({ name: 'Ada' });
     const session = await openSession(t, url);
     await session.query(`
       CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
       CREATE TRIGGER keep BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION keep()`);
-    await assert.rejects(store.users.update(1, { name: 'Eve' }), { kind: 'unavailable' });
+    await assert.rejects(store.users.update(1, { name: 'Eve' }), preventedByTrigger);
     assert.deepEqual(await store.users.get(1), value);
   });
 
@@ -203,10 +205,7 @@ for (const [what, options] of [
     await session.query(`
       CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
       CREATE TRIGGER skip BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION skip()`);
-    await assert.rejects(store.users.create({ name: 'Ada' }, options), ({ kind, cause }) => {
-      assert.deepEqual([kind, cause.message], ['internal', 'a trigger has prevented the creation']);
-      return true;
-    });
+    await assert.rejects(store.users.create({ name: 'Ada' }, options), preventedByTrigger);
     await session.query('DROP TRIGGER skip ON users');
     const { replayed } = await store.users.create({ name: 'Ada' }, options);
     assert.equal(replayed, false, 'the key must not be used up');
