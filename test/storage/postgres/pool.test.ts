@@ -86,6 +86,24 @@ describe('a failing PostgreSQL statement is sent', () => {
     });
   }
 
+  it('twice as a read and once as a write when the driver reports that the connection was lost', async () => {
+    const clients: Client[] = [];
+    let sent = 0;
+    const driver = fakeDriver(async () => {
+      sent += 1;
+      clients.at(-1)?.emit('error', new Error('Connection terminated unexpectedly'));
+      throw new Error('Connection terminated unexpectedly');
+    });
+    const create: CreateClient = (url) => clients[clients.push(driver(url)) - 1] as Client;
+    const pool = new PostgresPool(create, settings, () => {});
+    const lost = { kind: 'unavailable', message: 'the connection to the database was lost' };
+    await assert.rejects(pool.read(prepared('SELECT 1'), []), lost);
+    assert.equal(sent, 2);
+    await assert.rejects(pool.write(prepared('SELECT 1'), []), lost);
+    assert.equal(sent, 3);
+    await pool.close();
+  });
+
   it('after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
     const pauses = recordPauses(t);
     t.mock.method(Math, 'random', () => 1);
@@ -360,26 +378,28 @@ describe('a PostgreSQL connection', () => {
     await pool.close();
   });
 
-  it('that is killed for an aborted call is the only one that is lost', async (t) => {
-    const { pool, counts, statements, received } = countingPool(t, { poolSize: 2 });
-    const controller = new AbortController();
-    const other = pool.read(prepared('SELECT 1'), []);
-    const aborted = pool.read(prepared('SELECT 2'), [], controller.signal);
-    await received(2);
-    controller.abort();
-    await assert.rejects(aborted, { kind: 'cancelled' });
-    t.mock.timers.tick(100);
-    assert.equal(counts.killed, 1);
-    statements[1]?.reject(rejection('57P01'));
-    statements[0]?.resolve({ rows: [] });
-    await other;
-    const next = pool.read(prepared('SELECT 3'), []);
-    await received(3);
-    assert.equal(counts.opened, 2);
-    statements[2]?.resolve({ rows: [] });
-    await next;
-    await pool.close();
-  });
+  for (const code of ['57P01', '57014']) {
+    it(`that is killed for an aborted call is the only one that is lost (${code})`, async (t) => {
+      const { pool, counts, statements, received } = countingPool(t, { poolSize: 2 });
+      const controller = new AbortController();
+      const other = pool.read(prepared('SELECT 1'), []);
+      const aborted = pool.read(prepared('SELECT 2'), [], controller.signal);
+      await received(2);
+      controller.abort();
+      await assert.rejects(aborted, { kind: 'cancelled' });
+      t.mock.timers.tick(100);
+      assert.equal(counts.killed, 1);
+      statements[1]?.reject(rejection(code));
+      statements[0]?.resolve({ rows: [] });
+      await other;
+      const next = [pool.read(prepared('SELECT 3'), []), pool.read(prepared('SELECT 4'), [])];
+      await received(4);
+      assert.equal(counts.opened, 3);
+      for (const statement of statements.slice(2)) statement.resolve({ rows: [] });
+      await Promise.all(next);
+      await pool.close();
+    });
+  }
 
   it('is killed a second after the limit of its statement, although a ping may take longer', async (t) => {
     const { pool, counts, statements, received } = countingPool(t, { pingTimeoutMs: 60_000 });
@@ -889,30 +909,41 @@ describe('a PostgreSQL pool', () => {
     assert.equal(connects.length, 1, 'the next ping uses the connection');
   });
 
-  it('keeps a host when a check of it fails on this machine, and leaves it when its name is gone', async (t) => {
+  it('keeps a host when a check of it fails on this machine or with an error of the server, and leaves it when its name is gone', async (t) => {
     const { pool, connects } = slowPool(t, { hosts });
-    for (const [code, isLeft] of [
-      ['EAI_AGAIN', false],
-      ['EMFILE', false],
-      ['ENOTFOUND', true],
+    for (const [error, isLeft] of [
+      [fromSystem('EAI_AGAIN'), false],
+      [fromSystem('EMFILE'), false],
+      // The server starts.
+      [rejection('57P03'), false],
+      [fromSystem('ENOTFOUND'), true],
     ] as const) {
       pool.hosts.check();
       await settle();
-      connects.at(-1)?.reject(fromSystem(code));
+      connects.at(-1)?.reject(error);
       await settle();
-      assert.equal(pool.hosts.failure !== undefined, isLeft, code);
+      assert.equal(pool.hosts.failure !== undefined, isLeft, error.message);
     }
   });
 
-  it('leaves a host within one limit if it accepts connections but answers no statement', async (t) => {
-    const { pool, connects } = slowPool(t, { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 });
-    pool.hosts.check();
+  it('leaves a host, and ends its calls, if it accepts connections but answers no statement', async (t) => {
+    const limits = { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 };
+    const { pool, connects, setups, destroyed } = slowPool(t, limits);
+    const read = pool.read(prepared('SELECT 1'), []);
     await settle();
     connects[0]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    await read;
+    pool.hosts.check();
+    await settle();
+    connects[1]?.resolve();
     await settle();
     t.mock.timers.tick(100);
     await settle();
     assert.notEqual(pool.hosts.failure, undefined);
+    assert.equal(pool.hosts.generation, 1, 'no earlier connection is used again');
+    assert.deepEqual(destroyed, ['postgres://a', 'postgres://a'], 'the probe and the open connection');
   });
 
   it('leaves a host that does not answer the first statement of a connection', async (t) => {
@@ -1067,6 +1098,28 @@ it('a statement without a result makes the pool check the host, and loses its co
     assert.deepEqual([check.mock.callCount(), kill.mock.callCount()], [checks, kills], `after ${ms} ms more`);
   }
   await read;
+  await pool.close();
+});
+
+it('a ping without an answer makes the pool use none of its earlier connections again', async () => {
+  let opened = 0;
+  const { driver, statements } = heldDriver(async () => {
+    opened += 1;
+  });
+  const pool = new PostgresPool(driver, { ...settings, pingTimeoutMs: 1 }, () => {});
+  const read = async () => {
+    const call = pool.read(prepared('SELECT 1'), []);
+    const before = statements.length;
+    while (statements.length === before) await nextTurn();
+    statements.at(-1)?.resolve({ rows: [] });
+    await call;
+  };
+  await read();
+  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
+  const ping = statements.at(-1);
+  await read();
+  assert.equal(opened, 3);
+  ping?.resolve({ rows: [] });
   await pool.close();
 });
 
