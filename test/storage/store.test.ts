@@ -105,8 +105,10 @@ describe('a watcher of the feed', () => {
     assert.deepEqual(woken, [50, 100, 100]);
     last?.();
     await store.close();
+    const { mock } = t.mock.method(globalThis, 'queueMicrotask');
     await tick();
     assert.deepEqual(woken, [50, 100, 100]);
+    assert.equal(mock.callCount(), 0, 'a timer still runs');
   });
 
   it('is called at once after a write, and at most every 10 ms after many', async (t) => {
@@ -132,10 +134,15 @@ describe('a watcher of the feed', () => {
     assert.equal(woken, 1);
     await pass(1);
     assert.equal(woken, 2);
+    // After 20 ms it is called anyway.
+    await pass(11);
+    await store.users.create({ name: 'Ada' });
+    await pass(0);
+    assert.equal(woken, 4);
     await store.users.create({ name: 'Ada' });
     unwatch();
     t.mock.timers.tick(1_000);
-    assert.equal(woken, 2);
+    assert.equal(woken, 4);
   });
 });
 

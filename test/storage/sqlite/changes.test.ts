@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
@@ -11,6 +11,8 @@ import { addSample, feedOf, firstChanges, readAll } from '../../../src/conforman
 import { byKind } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
+import { changeLog, sqliteFeed } from '../../../src/storage/sqlite/changes.ts';
+import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { checkFeed, followTogether, type RandomLoad, writeAtRandom } from '../random-writes.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -125,6 +127,20 @@ describe('the feed of changes in a SQLite file', () => {
     await store.posts(1).create({ title: 'a', body: '' });
     await store.users.delete(1);
     assert.equal(last(), before);
+  });
+
+  it('has a higher position after each of two restarts in the same millisecond', (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: 1_800_000_000_000 });
+    const path = newPath();
+    writeFileSync(path, '');
+    connect(path, migrate).close();
+    using db = connect(path);
+    const log = changeLog(db, 10);
+    const positions = [1, 2, 3].map(() => {
+      log.restart();
+      return sqliteFeed(db).position();
+    });
+    assert.deepEqual(positions, [1.8e15, 1.8e15 + 1, 1.8e15 + 2]);
   });
 
   it('deletes old changes also when it grows by the deletion of a user with many posts', async (t) => {

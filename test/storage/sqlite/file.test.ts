@@ -554,7 +554,10 @@ describe('the check for a truncated log of SQLite', () => {
     check();
     truncateSync(log, maxIdleLogBytes);
     check();
+    restart(3);
     truncateSync(log, maxIdleLogBytes - 1);
+    check();
+    truncateSync(log, maxIdleLogBytes - 2);
     assert.throws(check, DomainError);
   });
 

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { it } from 'node:test';
+import { inspect } from 'node:util';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { groupCommit } from '../../../src/storage/sqlite/writer-thread.ts';
@@ -118,4 +119,28 @@ it('a connection that cannot write ends its thread, and leaves no transaction op
     assert.throws(() => commit([write, write]), /readonly/);
     assert.equal(db.isTransaction, false);
   }
+});
+
+it('a group fails at once if its transaction cannot begin for another reason than a lock', () => {
+  let attempts = 0;
+  const exec = () => {
+    attempts += 1;
+    throw sqliteError(ioError);
+  };
+  const commit = groupCommit({ exec, isTransaction: false }, {} as SqliteWrites, () => {}, busyTimeoutMs);
+  assert.ok('failed' in commit([{ name: 'touch', parameters: [] }]));
+  assert.equal(attempts, 1);
+});
+
+it('an error that ends the transaction of a group is the reason of its failure', () => {
+  const path = join(temporaryFolder(), 'users.db');
+  writeFileSync(path, '');
+  connect(path, migrate).close();
+  using db = connect(path);
+  const commit = groupCommit(db, sqliteWrites(db, 10), () => {}, busyTimeoutMs);
+  db.exec(`
+    INSERT INTO users (name) VALUES ('Ada');
+    CREATE TRIGGER full BEFORE DELETE ON users BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END`);
+  const reply = commit([{ name: 'delete', parameters: ['users', [1]] }]);
+  assert.match(inspect(reply), /the disk is full/);
 });
