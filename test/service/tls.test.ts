@@ -11,6 +11,7 @@ import { credentials, status } from '@grpc/grpc-js';
 import { createService } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Certificate, createCertificate } from '../support/certificate.ts';
+import { gatedRepository } from '../support/gated.ts';
 import { callWire, framed, openCall } from '../support/grpc-wire.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 
@@ -169,8 +170,12 @@ describe('with a certificate', { concurrency: true }, () => {
     );
   });
 
-  it('close does not wait for incomplete handshakes', async (t) => {
-    const { service, http, port, grpcPort } = await start(t, { timeouts: { headersTimeoutMs: 60_000 } });
+  it('close waits for a request, but not for incomplete handshakes', async (t) => {
+    const { repository, entered, open } = await gatedRepository();
+    const { service, http, port, grpcPort } = await start(t, {
+      repository,
+      timeouts: { headersTimeoutMs: 60_000 },
+    });
     const sockets = await Promise.all(
       [port, grpcPort].map(async (to) => {
         const socket = connect(to, '127.0.0.1');
@@ -184,8 +189,15 @@ describe('with a certificate', { concurrency: true }, () => {
     await once(connectGrpc(t, grpcPort), 'remoteSettings');
     assert.deepEqual(await getOver(http, first), [200, 'first']);
     const gone = sockets.map((socket) => once(socket, 'close'));
+    const slow = get(`${http}/users/1`, { ca: first.cert, agent: false });
+    await entered;
     const startedAt = performance.now();
-    await service.close({ timeoutMs: 30_000 });
+    const closing = service.close({ timeoutMs: 30_000 });
+    await gone[0];
+    open();
+    const [response] = await once(slow, 'response');
+    assert.equal(response.resume().statusCode, 200);
+    await closing;
     assert.ok(performance.now() - startedAt < 20_000);
     await Promise.all(gone);
   });
