@@ -1,6 +1,6 @@
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../src/domain/change.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
-import { memoryFeed } from '../../src/storage/memory/store.ts';
+import { memoryFeed } from '../../src/storage/memory/changes.ts';
 
 /** The feed of the memory store, which one function can watch. It wakes that function at once, and never by a clock. */
 export class KeptChanges implements ChangeFeed {
