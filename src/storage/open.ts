@@ -78,7 +78,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     lasting: {
       isShared: true,
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
-      scratch: async (url) => (await import('./postgres/store.ts')).openPostgresScratch(url),
+      scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
     },
   },
 ];

@@ -1,10 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { maxTimerMs } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
-import { storeClosed } from '../../domain/errors.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
-import { createStore, readStoreNumbers, type Scratch } from '../store.ts';
+import { createStore, readStoreNumbers } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
 import { type Sql, types, type Warn } from './connection.ts';
@@ -156,57 +154,5 @@ function withoutRepeats(warn: Warn = () => {}): Warn {
     sent.add(message);
     // In a microtask, an error is an uncaught exception, which does not fail the connection.
     queueMicrotask(() => warn(message));
-  };
-}
-
-// Creating and removing schemas takes longer than the calls of a service.
-const scratchOptions = {
-  poolSize: 1,
-  waitTimeoutMs: 10_000,
-  pingTimeoutMs: 10_000,
-  statementTimeoutMs: 60_000,
-  lockTimeoutMs: 60_000,
-};
-
-/** Creates schemas beside the tables of a database. @internal */
-export async function openPostgresScratch(url: string): Promise<Scratch> {
-  const { Client } = await loadDriver();
-  const limits = readStoreNumbers(scratchOptions, numbers);
-  const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };
-  const createClient = (connectionString: string) => new Client({ connectionString });
-  const pool = new PostgresPool(createClient, settings, () => {});
-  await pool.read({ text: 'SELECT' }, []).catch(async (caught) => {
-    await pool.close();
-    throw caught;
-  });
-  const schemas = new Map<string, string>();
-  let isRemoved = false;
-  return {
-    async next() {
-      if (isRemoved) throw storeClosed();
-      const name = `users_service_verify_${randomBytes(6).toString('hex')}`;
-      const options = `options=${encodeURIComponent(`-csearch_path=${name}`)}`;
-      const at = `${url}${url.includes('?') ? '&' : '?'}${options}`;
-      // Added first, so that `remove` also drops a schema that is being created.
-      schemas.set(at, name);
-      await pool.write({ text: `CREATE SCHEMA ${name}` }, []);
-      return at;
-    },
-    async passTime(at, ms) {
-      const keys = `${schemas.get(at)}.idempotency_keys`;
-      const text = `UPDATE ${keys} SET expires_at = expires_at - interval '${ms} milliseconds'`;
-      await pool.write({ text }, []);
-    },
-    async remove() {
-      isRemoved = true;
-      try {
-        // One at a time: together they would need more locks than a server has.
-        for (const name of schemas.values()) {
-          await pool.write({ text: `DROP SCHEMA IF EXISTS ${name} CASCADE` }, []);
-        }
-      } finally {
-        await pool.close();
-      }
-    },
   };
 }
