@@ -15,7 +15,7 @@ type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
 const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
-// Longer than the primary waits for the other workers.
+// Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const gatherTimeoutMs = 2_000;
 
 export function forkWorker(ports: Ports): Worker {
