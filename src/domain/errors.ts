@@ -94,17 +94,10 @@ export function aborted({ reason }: AbortSignal): DomainError {
 }
 
 /** Settles as the result does, but rejects at once when the signal, if there is one, aborts. */
-export function unlessAborted<T>(
-  result: Promise<T>,
-  signal: AbortSignal | undefined,
-  onAbort?: () => void,
-): Promise<T> {
+export function unlessAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return result;
   return new Promise((resolve, reject) => {
-    const abort = () => {
-      reject(aborted(signal));
-      onAbort?.();
-    };
+    const abort = () => reject(aborted(signal));
     if (signal.aborted) abort();
     else signal.addEventListener('abort', abort);
     result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);

@@ -169,9 +169,9 @@ export class PostgresPool {
     queue.calls[kind] += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
-    const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
-    const result = unlessAborted(running, signal, abandon).finally(() => {
+    const result = unlessAborted(running, signal).finally(() => {
       queue.calls[kind] -= 1;
+      if (signal?.aborted) setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     });
     const forget = () => this.#running.delete(running);
     running.then(forget, forget);
