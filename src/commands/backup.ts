@@ -26,12 +26,10 @@ export const backup: Command = {
     }
     const source = pathOf(url);
     let progress: Progress | undefined;
-    let isStopped = false;
-    onStop(context, () => {
-      isStopped = true;
-    });
+    const stop = new AbortController();
+    onStop(context, () => stop.abort(new Error('stopped by a signal')));
     await backUp(source, file, (done, total) => {
-      if (isStopped) throw new Error('stopped by a signal');
+      stop.signal.throwIfAborted();
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);
     });
