@@ -32,8 +32,8 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
 
 /** Accepts all texts of every database, because other programs and hosts may store what the API rejects. */
 export function parseStoredText(value: unknown): string {
-  if (typeof value === 'string' && value.isWellFormed() && !value.includes('\0')) return value;
-  throw invalid('the text', 'must be well-formed Unicode without U+0000');
+  if (typeof value === 'string' && value.isWellFormed()) return value;
+  throw invalid('the text', 'must be well-formed Unicode');
 }
 
 /** Parses a prefix to search for. It follows the rule of the text, but may consist of spaces. */

@@ -308,10 +308,10 @@ async function walk(http: string, first: string): Promise<unknown[]> {
 
 // Another program, or a host of the library, may have written them.
 for (const [target, ids] of [
-  ['/users?sort=name', [3, 4, 6, 1, 2, 5]],
-  ['/users?sort=-name', [5, 2, 1, 6, 4, 3]],
-  ['/users?sort=role', [1, 4, 6, 2, 3, 5]],
-  ['/users?sort=-role', [5, 3, 2, 6, 4, 1]],
+  ['/users?sort=name', [3, 4, 6, 7, 1, 2, 5]],
+  ['/users?sort=-name', [5, 2, 1, 7, 6, 4, 3]],
+  ['/users?sort=role', [1, 4, 6, 7, 2, 3, 5]],
+  ['/users?sort=-role', [5, 3, 2, 7, 6, 4, 1]],
   ['/users/1/posts?sort=title', [2, 1, 3]],
 ] as const) {
   test(`a walk along ${target} returns also the rows whose texts break the rules of the API`, async (t) => {
@@ -323,6 +323,7 @@ for (const [target, ids] of [
       { name: ' ', role: '' },
       { name: '\u009b1m', role: 'dev' },
       { name: 'Ada' },
+      { name: 'a\0b' },
     ])
       await repository.users.create(draft);
     for (const title of ['a\tb', '', 'x'.repeat(201)]) await repository.posts(1).create({ title, body: '' });

@@ -1,3 +1,4 @@
+import { invalid } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { type ListQuery, maxLimit, type Sort } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
@@ -68,6 +69,8 @@ type Value = string | number | readonly (string | number)[];
 
 function binder(values: Value[]): Bind {
   return (value) => {
+    // A cursor of another store may have it. PostgreSQL would report an error that is not the client's.
+    if (typeof value === 'string' && value.includes('\0')) throw invalid('a text', 'must not contain U+0000');
     const placeholder = `$${values.push(value)}`;
     return typeof value === 'object' ? `= ANY (${placeholder}::integer[])` : placeholder;
   };

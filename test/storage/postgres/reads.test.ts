@@ -29,3 +29,10 @@ it('lists of all limits, pages and positions use a few statements, so that all o
   assert.ok(!names.has(undefined), 'each statement must have a name');
   assert.ok(names.size <= 50, `${names.size} statements`);
 });
+
+it('a list after a text with U+0000, which only other databases have, is invalid', async () => {
+  const pool: Parameters<typeof postgresReads>[0] = { read: async () => assert.fail('it was sent') };
+  const { users } = postgresReads(pool, { ping: async () => undefined }).operations;
+  const list = users.list({}, { ...userQuery('sort=name'), start: { after: ['a\0b', 1] } });
+  await assert.rejects(async () => list, { kind: 'invalid', message: 'a text must not contain U+0000' });
+});
