@@ -37,6 +37,22 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await page.locator('#users-heading:focus').waitFor();
   });
 
+  test('a total that was counted before an outage is removed after it', async (t) => {
+    const { http, stop, startAgain } = await startWithData(t);
+    await addUsers(
+      http,
+      Array.from({ length: 11 }, (_, i) => ({ name: `user ${i}` })),
+    );
+    const page = await open(t, `${http}/#/?limit=10`);
+    await page.getByRole('button', { name: 'Count all' }).click();
+    await page.getByText('11 in all').waitFor();
+    await stop();
+    await page.getByText(outageText).waitFor();
+    await startAgain();
+    await announced(page, 'The service is responding again');
+    await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
+  });
+
   test('a user that was submitted during an outage is created once after it', async (t) => {
     const { http, stop, startAgain } = await startWithData(t);
     const page = await open(t, `${http}/`);
