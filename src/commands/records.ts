@@ -35,8 +35,7 @@ function toLine(kind: RecordKind, row: object): string {
   return JSON.stringify(fields);
 }
 
-function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
-  const draft: Record<string, unknown> = { ...given };
+function parseRow(kind: RecordKind, { version = 1, ...draft }: Record<string, unknown>): Row {
   const ids: Record<string, number> = {};
   for (const { field } of tables[kind].keys) {
     ids[field] = parseInteger(field, draft[field], 1);
