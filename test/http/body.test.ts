@@ -208,6 +208,16 @@ test('a body that arrives byte by byte counts with the memory that its chunks ne
   assert.equal(held, 10);
 });
 
+test('reading a body fails with 499 if its client has already disconnected', async () => {
+  const message = new IncomingMessage(new Socket());
+  message.headers = { 'content-length': '10' };
+  await once(message.destroy(), 'close');
+  await assert.rejects(
+    readBody(message, 10, () => undefined),
+    { status: 499 },
+  );
+});
+
 test('a body that a test double pushes as text is read like others', async () => {
   const message = new IncomingMessage(new Socket());
   message.headers = { 'content-length': '1200' };
@@ -275,6 +285,21 @@ test('the short chunks of many requests in one packet pause their connection, wi
     assert.notEqual(pauses.mock.callCount(), 0);
   }
   assert.equal(warned.mock.callCount(), 0);
+});
+
+test('a connection is read again after a long body of short chunks that its handler reads late', async (t) => {
+  const handle: Handler = async (request) => {
+    while (!request.raw.complete && !t.signal.aborted) await new Promise(setImmediate);
+    // The connection waits for such a pause too.
+    await scheduler.pause();
+    return json(200, (await request.json(['application/json'], 1_000_000)).value);
+  };
+  const { port } = await startKit(t, { 'POST /': handle });
+  const wire = await Wire.open(t, port);
+  const chunks = Array.from({ length: 1_000 }, () => '7'.repeat(70));
+  wire.write(head('POST /', ...chunkedHeaders), chunked(...chunks));
+  assert.equal((await wire.next()).status, 200);
+  assert.equal((await wire.write(post('/', '1')).next()).body, '1');
 });
 
 test('a body in short chunks that waits to be read does not fill memory', async (t) => {
