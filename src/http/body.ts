@@ -49,7 +49,7 @@ export function mergeChunks(message: IncomingMessage): void {
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
   const flush = (): void => {
-    if (length > 0 && !message.destroyed) push(Buffer.copyBytesFrom(merged, 0, length));
+    if (length > 0) push(Buffer.copyBytesFrom(merged, 0, length));
     length = 0;
   };
   message.push = (chunk: Buffer | null): boolean => {
@@ -91,7 +91,6 @@ export function readBody(
     length += chunk.length;
     if (length > maxBytes) {
       stop();
-      message.pause();
       reject(tooLarge(maxBytes));
     } else {
       chunks.push(chunk);
