@@ -190,7 +190,7 @@ export class WorkerPool {
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }
     // An earlier `stop` is lost, because the worker did not listen for messages yet.
-    if (this.#isStopping || child.stopping) sendTo(worker, 'stop');
+    if (child.stopping) sendTo(worker, 'stop');
     return { addresses, child };
   }
 
