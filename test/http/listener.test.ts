@@ -503,6 +503,36 @@ test('replies that become ready at the same moment are sent over several turns o
   assert.ok(turns >= 15, `${turns} turns`);
 });
 
+/** Makes all new requests wait for their turn. */
+function keepBusy(t: TestContext): void {
+  let isBusy = true;
+  const occupy = (): boolean => {
+    const end = performance.now() + 3;
+    while (performance.now() < end);
+    if (isBusy) scheduler.addTask(occupy);
+    return false;
+  };
+  t.after(() => {
+    isBusy = false;
+  });
+  occupy();
+}
+
+test('a waiting request is not executed after its body was found to be malformed', async (t) => {
+  const called: string[] = [];
+  const handle: Handler = ({ method }) => {
+    called.push(method);
+    return { status: 204 };
+  };
+  const { port } = await startKit(t, { 'DELETE /': handle, 'GET /': handle });
+  const wire = await Wire.open(t, port);
+  keepBusy(t);
+  const refused = await wire.write(head('DELETE /', 'Transfer-Encoding: chunked'), 'x\r\n').next();
+  assert.equal(refused.status, 400);
+  assert.equal((await (await Wire.open(t, port)).write(head('GET /')).next()).status, 204);
+  assert.deepEqual(called, ['GET']);
+});
+
 test('while no memory is left, a waiting request with a long body fails before its handler runs', async (t) => {
   const called: string[] = [];
   const { handle, called: filled } = hanging();
@@ -515,20 +545,10 @@ test('while no memory is left, a waiting request with a long body fails before i
     return json(200, (await request.json(['application/json'], 1_000_000)).value);
   };
   const kit = await startKit(t, { 'GET /fill': fill, 'POST /': read });
-  let isBusy = true;
-  const occupy = (): boolean => {
-    const end = performance.now() + 3;
-    while (performance.now() < end);
-    if (isBusy) scheduler.addTask(occupy);
-    return false;
-  };
-  t.after(() => {
-    isBusy = false;
-  });
   (await Wire.open(t, kit.port)).write(head('GET /fill'));
   await filled;
   const wire = await Wire.open(t, kit.port);
-  occupy();
+  keepBusy(t);
   const refused = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
   assert.equal(refused.status, 503);
   assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are being received' });
