@@ -414,7 +414,10 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await store.users.create({ name: 'Ada' });
     const ended = `SELECT FROM pg_stat_activity
       WHERE datname = current_database() AND query LIKE '%WITH turn AS%' AND state = 'idle'`;
-    await until(async () => (await session.query(ended)).length > 0, 'the removal does not wait for the other');
+    await until(
+      async () => (await session.query(ended)).length > 0,
+      'the removal does not wait for the other',
+    );
   });
 
   it('does not read removed changes again while an old snapshot keeps their rows', async (t) => {
