@@ -536,6 +536,15 @@ for (const [behaviour, onHold] of [
     assert.equal(String(Buffer.concat(kept)), 'a'.repeat(100_000));
   });
 
+  test(`a listener that the host adds later keeps the chunks of a ${behaviour} body`, async (t) => {
+    const kept: Buffer[] = [];
+    await chunksOf(t, (message) => {
+      readBody(message, 1_000_000, onHold).catch(() => undefined);
+      message.on('data', (chunk: Buffer) => kept.push(chunk));
+    });
+    assert.equal(String(Buffer.concat(kept)), 'a'.repeat(100_000));
+  });
+
   test(`a loop of the host keeps the chunks of a ${behaviour} body`, async (t) => {
     let kept: Promise<Buffer[]> | undefined;
     await chunksOf(t, (message) => {

@@ -127,6 +127,15 @@ for (const length of [undefined, 1_000]) {
   });
 }
 
+test('a stream that cannot be closed after its end does not close the connection', async (t) => {
+  const problem = new Error('EIO');
+  const body = { chunks: new Source(pieces).chunks, close: () => Promise.reject(problem) };
+  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body }) });
+  const wire = await Wire.open(t, kit.port);
+  for (const _ of [1, 2]) assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  assert.ok(kit.thrown.includes(problem));
+});
+
 test('a client that disconnects halfway closes the stream, and no failure is reported', async (t) => {
   let source: Source | undefined;
   const handle: Handler = ({ signal }) => {
