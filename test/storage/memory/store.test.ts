@@ -60,6 +60,23 @@ it('a memory store removes expired idempotency keys at the next creation with a 
   assert.deepEqual([await create('first'), await create('second')], [false, true]);
 });
 
+it('a memory store adds the deletions of the posts of a user in the order of their ids', async () => {
+  const store = createMemoryStore();
+  await store.users.create({ name: 'Ada' });
+  const post = { userId: 1, title: 't', body: '', version: 1 };
+  await store.importRows('posts', [
+    { ...post, id: 2 },
+    { ...post, id: 1 },
+  ]);
+  const after = await feedOf(store).position();
+  await store.users.delete(1);
+  const { changes } = await feedOf(store).read({ after, limit: 10 });
+  assert.deepEqual(
+    changes.map(({ type, record }) => `${type} ${record.id}`),
+    ['post.deleted 1', 'post.deleted 2', 'user.deleted 1'],
+  );
+});
+
 describe('a store with gaps between its positions', () => {
   const fixture = createFixture(async (options) => createSparseStore(options), { feed: true });
   testFeed(fixture);
