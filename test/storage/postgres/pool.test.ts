@@ -961,6 +961,32 @@ describe('a PostgreSQL pool', () => {
     await assert.rejects(read);
   });
 
+  it('does not use a connection to an earlier host, or the result of its check, after a search', async (t) => {
+    const { pool, connects, setups } = slowPool(t, { hosts });
+    const read = pool.read(prepared('SELECT 1'), []);
+    await settle();
+    pool.hosts.check();
+    await settle();
+    const search = pool.hosts.recover();
+    await settle();
+    assert.equal(connects.length, 4, 'of the read, of the check, and of the probes of both hosts');
+    connects[3]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    await search;
+    connects[1]?.reject(fromSystem('ENOTFOUND'));
+    connects[0]?.resolve();
+    await settle();
+    setups[1]?.resolve({ rows: [session] });
+    await settle();
+    assert.equal(pool.hosts.failure, undefined);
+    assert.equal(connects.length, 5, 'the read connects to the other host');
+    connects[4]?.resolve();
+    await settle();
+    setups[2]?.resolve({ rows: [session] });
+    await read;
+  });
+
   it('ends the probe of a host that hangs when a search has found another', async (t) => {
     const { pool, connects, setups, destroyed } = slowPool(t, { hosts });
     const search = pool.hosts.recover();
