@@ -105,7 +105,6 @@ export function readBody(
   const onCancel = (): void => {
     stop();
     freeChunks();
-    chunks.length = 0;
     discardBody(message);
     reject(bodyCancelled);
   };
