@@ -341,6 +341,23 @@ it('a connection ends with the request to cancel its statement', { timeout: 20_0
   server.close();
 });
 
+it('a connection ends half a second after a request to cancel its statement that has no effect', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const server = createServer().listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  server.on('connection', (socket) => t.after(() => socket.destroy()));
+  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  await once(stream, 'connect');
+  const session = { processID: 1, secretKey: 1, connection: { stream } };
+  const client = Object.assign(new EventEmitter(), session);
+  new Connection(client as unknown as Client).kill();
+  t.mock.timers.tick(499);
+  assert.equal(stream.destroyed, false);
+  t.mock.timers.tick(1);
+  assert.ok(stream.destroyed);
+});
+
 describe('a PostgreSQL connection', () => {
   /** A pool with one connection, and the number of its connections that were opened or killed. */
   function countingPool(t: TestContext, limits: Partial<PoolSettings> = {}) {
