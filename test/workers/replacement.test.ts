@@ -6,6 +6,7 @@ import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { printed, type ServiceProcess } from '../kit/process.ts';
@@ -28,6 +29,8 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
     while (!stopped) {
       await work().catch((error) => failures.push(error));
       requests += 1;
+      // Without a pause, the requests would take the processor from the workers that start.
+      await delay(5);
     }
   };
   const overHttp = async () => {
