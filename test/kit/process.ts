@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { until } from './until.ts';
 
@@ -25,7 +24,7 @@ export interface ServiceProcess {
 
 /** Starts `src/main.ts` as a child process on free ports, and resolves when it reports that it listens. */
 export async function startProcess(
-  t: Pick<TestContext, 'after'>,
+  t: { after(close: () => Promise<void>): void },
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<ServiceProcess> {
