@@ -229,6 +229,8 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     const reached = Promise.withResolvers<void>();
     const replaced = Promise.withResolvers<void>();
     await page.route('**/metrics', async (route) => {
+      // A later poll would replace the message.
+      if (route.request().headers()['x-api-key'] !== apiKey) return;
       reached.resolve();
       await replaced.promise;
       await route.fulfill({ status: 401, json: { error: 'no' } });
