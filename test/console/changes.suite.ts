@@ -349,9 +349,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
     await page.keyboard.press('Enter');
     await announced(page, 'Saved Mine');
+    // If the feed had not delivered the change, this wait would fail, and not those for the panel.
+    await row(page, 'Theirs').getByText('Changed').waitFor();
     await page.getByText('version 3 · changed by another person').waitFor();
     assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
-    await row(page, 'Theirs').getByText('Changed').waitFor();
   });
 
   test('include a deletion and a save of the page that were cancelled too late', async (t) => {
