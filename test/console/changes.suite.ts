@@ -334,10 +334,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    await page.locator('#edit-name').fill('Mine');
-    await page.evaluate('hide(true)');
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
+    let isLate = false;
     await page.route('**/users/1', async (route) => {
       if (route.request().method() === 'GET') return await route.continue();
       const response = await route.fetch();
@@ -345,10 +342,16 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.evaluate('hide(false)');
       // All three changes arrive together.
       await page.getByText('Live · 1 new').waitFor();
+      isLate = true;
       await route.fulfill({ response });
     });
+    await isLive(page);
+    await page.locator('#edit-name').fill('Mine');
+    await page.evaluate('hide(true)');
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
     await page.keyboard.press('Enter');
     await announced(page, 'Saved Mine');
+    assert.ok(isLate, 'the response was delayed');
     // If the feed had not delivered the change, this wait would fail, and not those for the panel.
     await row(page, 'Theirs').getByText('Changed').waitFor();
     await page.getByText('version 3 · changed by another person').waitFor();
