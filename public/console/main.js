@@ -109,7 +109,6 @@ navigation.addEventListener('change', async () => {
 let opened = navigation.view.userId;
 
 function reload() {
-  controls.forgetTotal();
   void list.reload();
   void panel.reload();
   posts.reload();
@@ -145,13 +144,18 @@ changes.addEventListener('gone', () => {
   users.forgetSaved();
   postsApi.forgetSaved();
   deletedUsers.clear();
+  controls.forgetTotal();
   reload();
 });
 connection.addEventListener('back', () => {
   changes.reconnect();
+  controls.clearTotal();
   reload();
 });
-byId('refresh-button', HTMLButtonElement).addEventListener('click', reload);
+byId('refresh-button', HTMLButtonElement).addEventListener('click', () => {
+  controls.forgetTotal();
+  reload();
+});
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment of the address belongs to the view.

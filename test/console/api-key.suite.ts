@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page, Request } from 'playwright-core';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
@@ -91,6 +92,22 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: 'New user' }).waitFor();
     await firstNameIs(page, 'Ada');
+  });
+
+  test('a count that needs a new API key is shown after the key was entered', async (t) => {
+    const repository = createMemoryStore();
+    for (let i = 0; i < 11; i += 1) await repository.users.create({ name: `user ${i}` });
+    const { http, service } = await startService(t, { repository, auth: 'all', apiKeys: [apiKey] });
+    const page = await open(t, `${http}/#/?limit=10`);
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+    service.setApiKeys(['a-new-key']);
+    await page.getByRole('button', { name: 'Count all' }).click();
+    await dialog.getByLabel('Key').fill('a-new-key');
+    await page.keyboard.press('Enter');
+    await page.getByText('11 in all').waitFor();
   });
 
   test('an API key for the deletion of a post deletes nothing if Back has closed the post meanwhile', async (t) => {

@@ -37,13 +37,16 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await page.locator('#users-heading:focus').waitFor();
   });
 
+  /** A page that shows the first ten of eleven users. */
+  async function openList(t: TestContext) {
+    const service = await startWithData(t);
+    const drafts = Array.from({ length: 11 }, (_, i) => ({ name: `user ${i}` }));
+    await addUsers(service.http, drafts);
+    return { ...service, page: await open(t, `${service.http}/#/?limit=10`) };
+  }
+
   test('a total that was counted before an outage is removed after it', async (t) => {
-    const { http, stop, startAgain } = await startWithData(t);
-    await addUsers(
-      http,
-      Array.from({ length: 11 }, (_, i) => ({ name: `user ${i}` })),
-    );
-    const page = await open(t, `${http}/#/?limit=10`);
+    const { page, stop, startAgain } = await openList(t);
     await page.getByRole('button', { name: 'Count all' }).click();
     await page.getByText('11 in all').waitFor();
     await stop();
@@ -51,6 +54,16 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await startAgain();
     await announced(page, 'The service is responding again');
     await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
+  });
+
+  test('a count that was requested during an outage is shown after it', async (t) => {
+    const { page, stop, startAgain } = await openList(t);
+    await firstNameIs(page, 'user 0');
+    await stop();
+    await page.getByRole('button', { name: 'Count all' }).click();
+    await page.getByText(outageText).waitFor();
+    await startAgain();
+    await page.getByText('11 in all').waitFor();
   });
 
   test('a user that was submitted during an outage is created once after it', async (t) => {

@@ -81,6 +81,11 @@ export function createListControls(navigation, users) {
     },
 
     forgetTotal,
+
+    /** Removes the outdated count, but does not stop one that is running: its request is sent again. */
+    clearTotal() {
+      total.textContent = '';
+    },
   };
 }
 
