@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { syncFolder } from '../storage/sqlite/file.ts';
+import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';

@@ -5,7 +5,8 @@ import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { checkWritable, makeFile, realPath, sync, syncFolder } from './file.ts';
+import { sync, syncFolder } from '../sync.ts';
+import { checkWritable, makeFile, realPath } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
 
 /** Receives the number of copied pages and of all pages. */

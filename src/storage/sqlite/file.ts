@@ -12,11 +12,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
-import { platform, userInfo } from 'node:os';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type DomainError, messageOf } from '../../domain/errors.ts';
+import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
+import { syncFolder } from '../sync.ts';
 import { unavailable } from './errors.ts';
 
 export interface OpenFiles {
@@ -31,8 +32,6 @@ export interface OpenFiles {
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
 const suffixes = ['', '-wal', '-shm'];
-// Not every file system can sync a folder, nor may every user open one.
-const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
 
 /** Resolves symbolic links, also of a path that does not exist yet. The log is beside the file, not beside a link. */
 export function realPath(path: string): string {
@@ -108,23 +107,6 @@ export async function makeFolder(folder: string): Promise<void> {
     if (!existsSync(folder)) throw caught;
   }
   await syncFolder(dirname(folder));
-}
-
-export async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
-  await using file = await open(path, flags);
-  await file.sync();
-}
-
-/** Makes the name of a complete, new file or folder in a folder durable. Windows cannot sync folders. */
-export async function syncFolder(path: string): Promise<void> {
-  if (platform() === 'win32') return;
-  try {
-    await sync(path, 'r');
-  } catch (caught) {
-    if (noSyncCodes.includes(Object(caught).code)) return;
-    const message = `${path} has the new entry, but a loss of power may remove it: ${messageOf(caught)}`;
-    throw new Error(message, { cause: caught });
-  }
 }
 
 /** Throws if the files or their folder are read-only: SQLite would open them for reading, and fail at each write. */
