@@ -17,7 +17,7 @@ import {
 } from '../tables.ts';
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
-import { prevented } from './errors.ts';
+import { contended, prevented } from './errors.ts';
 import { type IdempotencyKeys, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -27,6 +27,9 @@ interface Inserted extends NamedRow {
   readonly fingerprint?: string;
   readonly record: NamedRow;
 }
+
+/** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
+const maxUpdates = 100;
 
 /** The writes of a table, each one statement, which also adds its change to a feed. `beforeFirst` is sent first. */
 export function tableWrites(
@@ -77,8 +80,9 @@ export function tableWrites(
 
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...patchValues(edited, patch)];
+      let seen: number | undefined;
       // A retry is necessary only if another write came between the two statements.
-      for (let seen: number | undefined; ; ) {
+      for (let attempt = 1; ; attempt += 1) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<NamedRow>(findShared, key);
@@ -86,7 +90,9 @@ export function tableWrites(
         const record = toRecord(found);
         table.checkVersion(record, options.expected);
         if (table.patched(record, patch) === record) return record;
+        // No other write came between the attempts.
         if (record.version === seen) throw prevented();
+        if (attempt === maxUpdates) throw contended(new Error('the record changed before each attempt'));
         seen = record.version;
       }
     },

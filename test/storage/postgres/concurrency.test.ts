@@ -184,6 +184,24 @@ describe('a statement that finds no row', () => {
     assert.deepEqual(await store.users.get(1), value);
   });
 
+  it('for an update fails after some attempts if the record always changes', {
+    timeout: 20_000,
+  }, async (t) => {
+    const { store, url } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    const session = await openSession(t, url);
+    // Only the inner update, which raises the version, takes effect.
+    await session.query(`
+      CREATE FUNCTION outrun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF pg_trigger_depth() > 1 THEN RETURN NEW; END IF;
+        UPDATE users SET version = version + 1 WHERE id = OLD.id;
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER outrun BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION outrun()`);
+    await assert.rejects(store.users.update(1, { name: 'Eve' }), { kind: 'unavailable' });
+    assert.deepEqual(await store.users.get(1), { id: 1, name: 'Ada', version: 101 });
+  });
+
   it('for an update returns a user that already has the values, without writing it', async (t) => {
     const { store, url } = await open(t);
     const { value } = await store.users.create({ name: 'Ada' });
