@@ -129,13 +129,31 @@ describe('the package', () => {
     assert.equal(again.integrity, packed.integrity);
   });
 
-  it('has declarations that compile in a project that checks those of its libraries too', async () => {
-    const file = join(project, 'app.mts');
-    await writeFile(file, entries.map((entry) => `import '${entry}';`).join('\n'));
-    const options = '--ignoreConfig --noEmit --strict --skipLibCheck false --target es2024 --module node16';
+  it('has declarations that compile, as the examples do, in a project with strict options', async () => {
+    const sources = [entries.map((entry) => `import '${entry}';`).join('\n')];
+    for (const page of ['README.md', 'src/embedding.md']) {
+      const text = await readFile(join(root, page), 'utf8');
+      sources.push(...[...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code));
+    }
+    const paths = sources.map((_, index) => join(project, `example-${index}.mts`));
+    for (const [index, path] of paths.entries()) await writeFile(path, `${sources[index]}\nexport {};\n`);
+    // What the examples expect of the application around them.
+    const application = join(project, 'application.d.mts');
+    await writeFile(
+      application,
+      `import type { Repository } from 'users-service';
+      declare global {
+        const createService: typeof import('users-service').createService;
+        const repository: Repository;
+        const MyStore: new (options: { now?: () => number; changesKept?: number }) => Repository;
+      }`,
+    );
+    const strict = '--strict --exactOptionalPropertyTypes --skipLibCheck false';
+    const options = `--ignoreConfig --noEmit ${strict} --target es2024 --module node16`;
     const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
-    await run(join(root, 'node_modules/.bin/tsc'), [...options.split(' '), ...types, file]).catch(
-      ({ stdout }: { stdout: string }) => assert.fail(stdout),
+    const args = [...options.split(' '), ...types, application, ...paths];
+    await run(join(root, 'node_modules/.bin/tsc'), args).catch(({ stdout }: { stdout: string }) =>
+      assert.fail(stdout),
     );
   });
 
