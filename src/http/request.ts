@@ -8,13 +8,13 @@ import { type Headers, HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
 export interface ListenerLimits {
-  /** Maximum length of a request body, in bytes. Default: 1,048,576. */
+  /** Maximum length of a request body, in bytes. Users and posts have at most 131,072. Default: 1,048,576. */
   readonly maxBodyBytes: number;
   /** Maximum number of header lines in a request. Default: 100. */
   readonly maxHeaders: number;
   /** Maximum number of running requests; more are rejected with 503. 0 for no limit. Default: 10,000. */
   readonly maxInFlight: number;
-  /** How long a client may read nothing before its connection is closed, in ms; 0 for no limit. Default: 60,000. */
+  /** How long a client may read nothing, or less than some 1.5 MB, of a reply, in ms; 0: no limit. Default: 60,000. */
   readonly writeTimeoutMs: number;
 }
 

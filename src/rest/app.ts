@@ -17,8 +17,9 @@ import { patchTypes } from './resources.ts';
 import { type RouteDependencies, requireKey, routes } from './routes.ts';
 
 export interface RequestListenerOptions {
+  /** An open store. The caller closes it. */
   readonly repository: Repository;
-  /** The keys that `x-api-key` may contain; several while you replace one. Default: none. */
+  /** The keys that `x-api-key` may contain, each as `KEY` or, with scopes, as `NAME:read+write=KEY`. Default: none. */
   readonly apiKeys?: readonly string[];
   /** Which requests for users and posts need a key. Default: `none`. */
   readonly auth?: AuthMode;
@@ -38,7 +39,7 @@ export interface RequestListenerOptions {
   readonly maxFollowers?: number;
   /** A folder of files to serve, listed once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
-  /** The prefix of all routes, such as `/api`. Default: none. */
+  /** The prefix of all routes, such as `/api`, unless the host removes it from the URL. Default: none. */
   readonly basePath?: string;
   /** Limits of the HTTP API, each with its default. */
   readonly limits?: Partial<ListenerLimits>;

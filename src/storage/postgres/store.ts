@@ -15,27 +15,27 @@ import { prepareSchema } from './schema.ts';
 import { type StandbyRead, standbyReads } from './standbys.ts';
 import { postgresImport, tableWrites } from './writes.ts';
 
-/** Settings of a PostgreSQL store. Times are in milliseconds. */
+/** Settings of a PostgreSQL store. Times are in milliseconds, from 1. */
 export interface PostgresStoreOptions {
   /**
    * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one
-   * of several to reads. Pings have one more, the feed two. Each host of `readDatabase` may get as many. Default 10.
+   * of several to reads. Pings have one more, the feed two. Each host of `readDatabase` may get as many. Default: 10.
    */
   readonly poolSize?: number;
   /**
    * Maximum time that a call waits for a connection, or for one to open. Then it fails as `overloaded` if other calls
-   * of its kind, reads or writes, were served meanwhile, else as `unavailable`. Default 2,000.
+   * of its kind, reads or writes, were served meanwhile, else as `unavailable`. Default: 2,000.
    */
   readonly waitTimeoutMs?: number;
-  /** How many reads, and how many writes, may run or wait beyond `poolSize`; more are `overloaded`. Default 1,000. */
+  /** How many reads, and how many writes, may run or wait beyond `poolSize`; more are `overloaded`. Default: 1,000. */
   readonly maxWaiting?: number;
-  /** Maximum run time of a statement. The server ends longer ones, as `deadline-exceeded`. Default 10,000. */
+  /** Maximum run time of a statement. The server ends longer ones, as `deadline-exceeded`. Default: 10,000. */
   readonly statementTimeoutMs?: number;
-  /** Maximum time to wait for a lock of another transaction; then the call is `unavailable`. Default 5,000. */
+  /** Maximum time to wait for a lock of another transaction; then the call is `unavailable`. Default: 5,000. */
   readonly lockTimeoutMs?: number;
-  /** Maximum idle time inside a transaction before the server closes the connection. Default 10,000. */
+  /** Maximum idle time inside a transaction before the server closes the connection. Default: 10,000. */
   readonly idleInTransactionTimeoutMs?: number;
-  /** Maximum time of `ping`, and of a ping of a standby, including connecting. Default 1,000. */
+  /** Maximum time of `ping`, and of a ping of a standby, including connecting. Default: 1,000. */
   readonly pingTimeoutMs?: number;
   /** How long an idempotency key is kept, by the clock of the server. Default: a day. */
   readonly idempotencyTtlMs?: number;
@@ -44,7 +44,7 @@ export interface PostgresStoreOptions {
    * either have a feed or not. Default: 100,000.
    */
   readonly changesKept?: number;
-  /** The name of the connections in `pg_stat_activity`. Default `users-service`. */
+  /** The name of the connections in `pg_stat_activity`. Default: `users-service`. */
   readonly applicationName?: string;
   /** Whether to fail, without a change, if the database has no tables of a store. Default: false; they are created. */
   readonly mustExist?: boolean;
@@ -76,10 +76,10 @@ const numbers = {
 } as const;
 
 /**
- * Opens the database at a `postgres:` URL, and creates or migrates its tables. The URL may name several hosts (see
- * `parseHosts`). Any number of processes may share the database. Fails when the database cannot be reached. Once open,
- * the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs PostgreSQL
- * 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL (such as `sslmode`).
+ * Opens the database at a `postgres:` URL, and creates or migrates its tables. Of several hosts in the URL, it uses the
+ * one that takes writes. Any number of processes may share the database. Fails when the database cannot be reached.
+ * Once open, the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs
+ * PostgreSQL 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL, as `sslmode`.
  * Throws a `RangeError` for an option out of its range, and a `TypeError` for one that no store has.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
