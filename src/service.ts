@@ -184,7 +184,7 @@ export class Service implements AsyncDisposable {
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers, connections);
   }
 
-  /** Sets the certificate for new connections. Throws if the pair is unusable; before `listen`, that fails instead. */
+  /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, `listen` fails. */
   setTls(tls: TlsOptions): void {
     if (this.#tls === undefined) throw new Error('the service has no TLS');
     const settings = tlsOf(tls);

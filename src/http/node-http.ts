@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 // Built-in modules resolve from any path. A bundler may remove `import.meta.url`.
 const require = createRequire('/');
 
-/** By `require`: an import reads all exports, of which `WebSocket` makes a start a quarter longer. */
+/** Loaded by `require`: an import reads all exports, and reading `WebSocket` makes a start a quarter longer. */
 export const http: typeof import('node:http') = require('node:http');
 
 // Loaded when they are first used: the first two take a tenth of a start each, and the last one a twentieth.

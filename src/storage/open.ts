@@ -22,7 +22,7 @@ export interface StoreScheme {
   readonly hasStandbys?: true;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** What commands do with a store of another process; absent if each process has its own, which ends with it. */
+  /** What commands do with its data; absent if the data ends with its process. */
   readonly lasting?: LastingStore;
 }
 
@@ -35,7 +35,7 @@ interface LastingStore {
   readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
   /** Prepares empty stores beside the one at a URL. */
   readonly scratch: (url: string) => Promise<Scratch>;
-  /** Copies the file of a store to another path; absent for stores with tools of their own for backups. */
+  /** Copies the file of a store to another path; absent if the database has its own tools for backups. */
   readonly backUp?: typeof backupSqlite;
 }
 
