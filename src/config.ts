@@ -33,11 +33,11 @@ const requirements = {
     isKeyList,
   ],
   ORIGINS: [
-    '* or a list of origins such as https://app.example, without wildcards and paths',
+    'a list of * or origins such as https://app.example, without wildcards and paths',
     (value) => isList(value, (item) => item === '*' || isOrigin(item)),
   ],
   NAMES: [
-    '* or a list of host names such as users.example, without ports and wildcards',
+    'a list of * or host names such as users.example, without ports and wildcards',
     (value) => isList(value, (item) => item === '*' || hostNamePattern.test(item)),
   ],
 } as const satisfies Readonly<Record<string, readonly [text: string, isValid: (value: unknown) => boolean]>>;

@@ -96,6 +96,8 @@ export class Service implements AsyncDisposable {
     if (options.tls !== undefined) this.#tls = tlsOf(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
+    if (!['undefined', 'function'].includes(typeof options.renderMetrics))
+      throw new TypeError('renderMetrics must be a function');
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
   }
 

@@ -186,7 +186,7 @@ describe('a mistake is named with its option and what it must be', () => {
       ['--cors', written],
       {},
       [
-        '--cors must be * or a list of origins such as https://app.example, without wildcards and paths, ' +
+        '--cors must be a list of * or origins such as https://app.example, without wildcards and paths, ' +
           `not "${written}"`,
       ],
     ]),
@@ -435,7 +435,7 @@ describe('the table of options', () => {
     ['secrets', { apiKeys: ['s3', 'a:read=s3'] }, { message: /^apiKeys must be [^3]* no KEY twice$/ }],
     ['digests', { apiKeys: ['sha256:e3b0'] }, { message: /^apiKeys must be .* after sha256:, / }],
     ['apiKeys', { apiKeys: ['ä'] }, { message: /^apiKeys must be a list of keys [^ä]*$/ }],
-    ['cors', { cors: ['https://a.example/'] }, { message: /^cors must be \* or a list of origins/ }],
+    ['cors', { cors: ['https://a.example/'] }, { message: /^cors must be a list of \* or origins/ }],
     ['limits', { limits: { maxHeaders: 1_001 } }, { message: /^limits.maxHeaders .* 1 to 1000, not 1001$/ }],
     ['timeouts', { timeouts: { requestTimeoutMs: 2 ** 31 } }, { message: /^timeouts.requestTimeoutMs / }],
     [

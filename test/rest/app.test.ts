@@ -205,6 +205,8 @@ const wrong: readonly [what: string, options: object | undefined, message: RegEx
     { requirePreconditions: 'yes' },
     /requirePreconditions must be/,
   ],
+  ['origins that are not a list', { cors: '*' }, /cors must be a list of .* not "\*"$/],
+  ['host names that are not a list', { allowedHosts: '*' }, /allowedHosts must be a list of .* not "\*"$/],
   ['an origin with a path', { cors: ['https://a.example/x'] }, /cors must be/],
   ['a host name with a port', { allowedHosts: ['a.example:80'] }, /allowedHosts must be/],
   ['a utilityRoutes that is not a boolean', { utilityRoutes: false }, /utilityRoutes must be one of on, off/],

@@ -179,7 +179,7 @@ for (const origin of [
   'https://app.example:443',
 ]) {
   test(`the origin ${JSON.stringify(origin)}, which no browser sends, is rejected as an option`, () => {
-    const message = /^cors must be \* or a list of origins such as https:\/\/app\.example/;
+    const message = /^cors must be a list of \* or origins such as https:\/\/app\.example/;
     assert.throws(() => createService({ cors: [app, origin] }), { name: 'TypeError', message });
   });
 }

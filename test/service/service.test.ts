@@ -195,7 +195,14 @@ describe('listen', () => {
     });
   }
 
-  const wrong = { repository: {}, observe: console, publicDir: '', basePath: 'api', tls: { cert: 'x' } };
+  const wrong = {
+    repository: {},
+    observe: console,
+    renderMetrics: 1,
+    publicDir: '',
+    basePath: 'api',
+    tls: { cert: 'x' },
+  };
   for (const [option, given] of Object.entries(wrong)) {
     it(`is not reached because createService rejects a wrong ${option}`, () => {
       const options = { [option]: given } as ServiceOptions;
