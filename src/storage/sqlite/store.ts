@@ -79,11 +79,13 @@ function sqliteStore(
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
+  // Not the flags of the host: with --input-type, for example, the thread would not start. Before Node.js 24.15, each
+  // thread would repeat the warning that SQLite is experimental.
+  const execArgv = ['--disable-warning=ExperimentalWarning'];
   const workerData: WriterData = { files, busyTimeoutMs, changesKept };
   const reads = sqliteReads(db);
   const queue = new WriteQueue({
-    // Do not pass on the flags of the host: with --input-type, for example, the thread would not start.
-    startWriter: () => new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] }),
+    startWriter: () => new Worker(entry, { workerData, name: 'sqlite-writer', execArgv }),
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
   });
