@@ -97,7 +97,7 @@ function fromText({ kind, range, orOff, default: preset }: Option, text: string)
 
 /** The default of an option as its user would write it; empty for none. */
 export function defaultText({ default: value = '' }: Option): string {
-  return typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value);
+  return value === false ? 'off' : String(value);
 }
 
 export function variableOf(flag: Flag): string {
