@@ -34,6 +34,12 @@ for (const [done, left] of [
   });
 }
 
+it('shows no remaining time while nothing is done', () => {
+  const terminal = sink(true);
+  createProgress(terminal, 'copy', 1_000).update(0);
+  assert.deepEqual(terminal.written, [`\rcopy [${'.'.repeat(30)}] 0 % (0 of 1,000, 0/s)\u001b[K`]);
+});
+
 it('is never wider than the terminal, so that its line does not wrap', () => {
   const terminal = sink(true, 20);
   createProgress(terminal, 'copy', 1_000).update(500);

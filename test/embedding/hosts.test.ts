@@ -309,6 +309,18 @@ it('redirects the path at which Connect has mounted it to the page below', async
   assert.equal(page.status, 200, await page.text());
 });
 
+it('has no mount path if the host has rewritten the whole URL', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const server = createServer((request, response) =>
+    users(Object.assign(request, { originalUrl: '/elsewhere' }), response),
+  );
+  const answer = await fetch(`${await listenOn(t, server)}/users`);
+  assert.match(
+    answer.headers.get('link') ?? '',
+    /^<\/users>; rel="first", <\/changes\?after=0>; rel="monitor"$/,
+  );
+});
+
 it('reports an error when the host has read a body without storing it', async (t) => {
   const failures: unknown[] = [];
   const listener = createRequestListener({

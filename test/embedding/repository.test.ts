@@ -5,6 +5,7 @@ import { it } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { testRepository } from '../../src/conformance/test-repository.ts';
 import { nameOf, recordKinds } from '../../src/domain/record.ts';
+import { mapAnswer } from '../../src/domain/repository.ts';
 import type { Repository, StoredUser } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
@@ -92,6 +93,13 @@ for (const [how, answer] of ways) {
     assert.equal((await fetch(`${http}/health/ready`)).status, 200);
   });
 }
+
+it('a plain value is used at once, without a promise', () => {
+  assert.equal(
+    mapAnswer({ id: 1 }, ({ id }) => id),
+    1,
+  );
+});
 
 it('a call that a repository aborts itself is a failure, not a request that its client has cancelled', async (t) => {
   const cause = new DOMException('the repository gave up', 'AbortError');

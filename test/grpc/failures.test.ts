@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { readOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
@@ -12,6 +13,7 @@ import { openPort } from '../../src/start-error.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
 
 type GetUser = Repository['users']['get'];
@@ -142,6 +144,15 @@ for (const [name, error, pushbackMs] of pushbacks) {
   });
 }
 
+const serverOptions = {
+  repository: createMemoryStore(),
+  access: new Access('none', []),
+  gate: { inFlight: 0, maxInFlight: 0 },
+  limits: readOptions({}).grpcLimits,
+  maxConnections: 0,
+  pacer: { isFree: () => true, pause: async () => undefined },
+};
+
 test('a connection ends with a failure when its server cannot be created, and the next one tries again', async (t) => {
   const events: ServiceEvent[] = [];
   const cause = new Error('a module is missing');
@@ -150,12 +161,8 @@ test('a connection ends with a failure when its server cannot be created, and th
     throw cause;
   });
   const options = {
-    repository: createMemoryStore(),
-    access: new Access('none', []),
-    gate: { inFlight: 0, maxInFlight: 0 },
+    ...serverOptions,
     observe: (event: ServiceEvent) => events.push(event),
-    maxConnections: 0,
-    pacer: { isFree: () => true, pause: async () => undefined },
     get limits() {
       return limits();
     },
@@ -178,3 +185,28 @@ test('a connection ends with a failure when its server cannot be created, and th
   server.server.emit('error', cause);
   assert.deepEqual(events.at(-1), { type: 'failure', where: 'grpc', cause }, 'an error of the open port');
 });
+
+for (const [idleMs, isClosed] of [
+  [0, true],
+  [600_000, false],
+] as const) {
+  test(`a connection before its TLS handshake is ${isClosed ? 'closed' : 'open'} 50 ms after close with ${idleMs} ms for it`, async (t) => {
+    const accepted = Promise.withResolvers<void>();
+    const tls = () => {
+      accepted.resolve();
+      return createCertificate();
+    };
+    const server = new GrpcServer({ ...serverOptions, observe: () => undefined, tls });
+    const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
+    connect(port).resume();
+    const [socket] = await once(server.server, 'connection');
+    await accepted.promise;
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const closed = server.close({ idleMs, signal: t.signal });
+    await setImmediate();
+    t.mock.timers.tick(50);
+    assert.equal(socket.destroyed, isClosed);
+    socket.destroy();
+    await closed;
+  });
+}

@@ -435,3 +435,23 @@ it('while the store fails, all followers share one retry a second and receive he
     await Promise.all(running);
     assert.equal(followers.open, 0);
   }));
+
+it('does not report a read that fails after the last follower has left', async (t) => {
+  const [reading, result] = [Promise.withResolvers<void>(), Promise.withResolvers<never>()];
+  const feed: ChangeFeed = {
+    read() {
+      reading.resolve();
+      return result.promise;
+    },
+    position: async () => 0,
+    watch: () => () => undefined,
+  };
+  const observe = t.mock.fn();
+  const stream = new Followers(feed, 0, observe).follow({ after: 0, limit }, requestOf(t.signal));
+  await stream.next();
+  await reading.promise;
+  await stream.return(undefined);
+  result.reject(new Error('the store is closed'));
+  await setImmediate();
+  assert.equal(observe.mock.callCount(), 0);
+});

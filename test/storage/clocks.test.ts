@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { shared } from '../../src/domain/promises.ts';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { occasionally, shared } from '../../src/domain/promises.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { testSchedules } from '../support/scheduler.ts';
 
@@ -66,3 +68,21 @@ testSchedules(
     await Promise.all(calls);
   },
 );
+
+test('an occasional task starts at the first of every three calls, also after it has failed', async () => {
+  const [started, failures]: [number[], unknown[]] = [[], []];
+  let call = 0;
+  const run = occasionally(
+    3,
+    async () => {
+      started.push(call);
+      throw new Error('no answer');
+    },
+    (cause) => failures.push(cause),
+  );
+  for (call = 1; call <= 7; call += 1) {
+    run();
+    await setImmediate();
+  }
+  assert.deepEqual([started, failures.length], [[1, 4, 7], 3]);
+});
