@@ -1,6 +1,7 @@
 // @ts-check
-import { copyText } from '../console/ui/copy.js';
+
 import { el } from '../console/ui/dom.js';
+import { copyText } from '../console/ui/messages.js';
 
 /**
  * @param {string} content

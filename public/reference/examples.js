@@ -1,5 +1,5 @@
 // @ts-check
-import { apiUrl } from '../console/api/base.js';
+import { apiUrl } from '../console/api/connection.js';
 import { isObject, list, object, text } from './document.js';
 
 /** @import { SentRequest } from '../console/requests/curl.js' */

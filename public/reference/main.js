@@ -1,7 +1,7 @@
 // @ts-check
-import { apiUrl } from '../console/api/base.js';
+import { apiUrl } from '../console/api/connection.js';
+import { createApiKey } from '../console/ui/api-key.js';
 import { byId, el, wireCloseButtons } from '../console/ui/dom.js';
-import { createApiKey } from '../console/ui/key-dialog.js';
 import { clearState, showState } from '../console/ui/messages.js';
 import { showContents } from './contents.js';
 import { ApiDocument, isObject, object, text } from './document.js';

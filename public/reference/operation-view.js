@@ -1,13 +1,12 @@
 // @ts-check
 import { el } from '../console/ui/dom.js';
-import { object, text } from './document.js';
+import { fieldsOf, object, schemaText, text } from './document.js';
 import { codeBlock, fold, inline, paragraphs } from './elements.js';
 import { contentOf, exampleOf } from './examples.js';
 import { samplesView } from './samples.js';
-import { fieldsOf, schemaText } from './schema.js';
 import { tryIt } from './try-it.js';
 
-/** @import { ApiKey } from '../console/api/api-key.js' */
+/** @import { ApiKey } from '../console/ui/api-key.js' */
 /** @import { ApiDocument, Json, Operation } from './document.js' */
 /** @import { LanguageChoice } from './samples.js' */
 

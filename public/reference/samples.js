@@ -6,7 +6,7 @@ import { object } from './document.js';
 import { codeBlock, copyButton, withWholeOptions } from './elements.js';
 import { contentOf, exampleOf, exampleText, requestExample } from './examples.js';
 
-/** @import { ApiKey } from '../console/api/api-key.js' */
+/** @import { ApiKey } from '../console/ui/api-key.js' */
 /** @import { ApiDocument, Operation } from './document.js' */
 /** @import { ExampleRequest } from './examples.js' */
 

@@ -1,11 +1,11 @@
 // @ts-check
-import { apiUrl } from '../console/api/base.js';
+import { apiUrl } from '../console/api/connection.js';
 import { el, isEnabled, setEnabled } from '../console/ui/dom.js';
 import { text } from './document.js';
 import { codeBlock, fold } from './elements.js';
 import { contentOf, exampleOf, exampleText, fillPath } from './examples.js';
 
-/** @import { ApiKey } from '../console/api/api-key.js' */
+/** @import { ApiKey } from '../console/ui/api-key.js' */
 /** @import { ApiDocument, Json, Operation } from './document.js' */
 
 // A response that takes longer is of no use to a reader.

@@ -5,7 +5,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { loadModule, type RequestIdModule } from './modules.ts';
+import { type ClientModule, loadModule } from './modules.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
@@ -697,7 +697,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 });
 
 test('console: a write without a response is remembered for its change, and a read is not', async () => {
-  const { sendWithId, isOwnRequest } = loadModule<RequestIdModule>('console/api/request-id.js');
+  const { sendWithId, isOwnRequest } = loadModule<ClientModule>('console/api/client.js');
   for (const [method, isOwn] of [
     ['GET', true],
     ['PATCH', false],

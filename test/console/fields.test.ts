@@ -29,7 +29,7 @@ test('the list of the console has a column for each field of a user, and sorts b
 });
 
 test('the scripts of the console know each field of a user', () => {
-  const users = loadModule<ConsoleUserModule>('console/users/user.js');
+  const users = loadModule<ConsoleUserModule>('console/api/resources.js');
   assert.deepEqual(Object.keys(users.userFields(fullUsers[0])), draftFields);
   assert.deepEqual(users.toDraft(users.userFields(fullUsers[0])), fullUsers[0]);
   assert.deepEqual(users.toDraft(users.userFields({ name: 'Ada' })), { name: 'Ada' });

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
-  type DraftsModule,
   type LinkModule,
   loadModule,
   type MemoryModule,
@@ -12,9 +11,8 @@ import {
 const { parseMetrics, takeSnapshot, latenciesBetween, ratesBetween } =
   loadModule<MetricsModule>('console/live/metrics.js');
 const { parseLinks } = loadModule<LinkModule>('console/api/record-calls.js');
-const { deletedUsers, markDeleted, hasDrafts, forgetDraftsOf } =
-  loadModule<DraftsModule>('console/ui/drafts.js');
-const { session } = loadModule<MemoryModule>('console/ui/memory.js');
+const { session, deletedUsers, markDeleted, hasDrafts, forgetDraftsOf } =
+  loadModule<MemoryModule>('console/ui/memory.js');
 
 suite('console: the text format of metrics', () => {
   for (const [name, line, expected] of [

@@ -83,16 +83,13 @@ export interface MemoryModule {
     write(name: string, value: string | undefined): void;
     names(): readonly string[];
   };
-}
-
-export interface DraftsModule {
   readonly deletedUsers: ReadonlySet<number>;
   markDeleted(userId: number): void;
   hasDrafts(openId: number | undefined): boolean;
   forgetDraftsOf(userId: number): void;
 }
 
-export interface RequestIdModule {
+export interface ClientModule {
   sendWithId(method: string, send: (id: string) => Promise<{ response: Response }>): Promise<unknown>;
   isOwnRequest(requestId: string): Promise<boolean>;
 }

@@ -1,9 +1,9 @@
 // @ts-check
-import { apiUrl } from './base.js';
-import { wait } from './connection.js';
-import { isOwnRequest } from './request-id.js';
 
-/** @import { ApiKey } from './api-key.js' */
+import { isOwnRequest } from './client.js';
+import { apiUrl, wait } from './connection.js';
+
+/** @import { ApiKey } from '../ui/api-key.js' */
 
 /**
  * A change of a user or a post, as an event of CloudEvents 1.0.

@@ -1,11 +1,9 @@
 // @ts-check
-import { ApiError } from './api-error.js';
 import { wait } from './connection.js';
-import { sendWithId } from './request-id.js';
 
-/** @import { ApiKey } from './api-key.js' */
-/** @import { Connection } from './connection.js' */
 /** @import { RequestLog } from '../requests/requests.js' */
+/** @import { ApiKey } from '../ui/api-key.js' */
+/** @import { Connection } from './connection.js' */
 
 /**
  * A request that may be sent again if its response was lost, because it only reads or has an If-Match or an
@@ -128,5 +126,107 @@ function parseBody(response, text) {
   } catch {
     const message = 'the response is not JSON, and may come from a proxy';
     throw new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+  }
+}
+
+// A change in the feed has the id of its request. The page uses it to recognise its own changes.
+const idPrefix = `console-${randomKey().slice(0, 8)}-`;
+let sent = 0;
+
+/**
+ * The writes that are running or whose outcome is unknown. Each promise resolves to whether the outcome is known.
+ * @type {Map<string, Promise<boolean>>}
+ */
+const unanswered = new Map();
+
+/**
+ * Sends a request of this page with a new id.
+ * @template {{ response: Response }} T
+ * @param {string} method
+ * @param {(id: string) => Promise<T>} send
+ */
+export function sendWithId(method, send) {
+  sent += 1;
+  const id = idPrefix + sent;
+  const answer = send(id);
+  // A read makes no change.
+  if (method === 'GET' || method === 'HEAD') return answer;
+  const isAnswered = answer.then(
+    // A proxy may respond 504 although the service has made the change.
+    ({ response }) => response.status < 500 && unanswered.delete(id),
+    () => false,
+  );
+  unanswered.set(id, isAnswered);
+  return answer;
+}
+
+/**
+ * Whether the page shows the outcome of this request. It does not know a change whose response was lost.
+ * @param {string} [requestId]
+ */
+export async function isOwnRequest(requestId = '') {
+  return requestId.startsWith(idPrefix) && (await unanswered.get(requestId)) !== false;
+}
+
+/**
+ * A random UUID, also for Idempotency-Key. `crypto.randomUUID` exists only in secure contexts. A console over plain
+ * HTTP in a local network is not one.
+ * @returns {string}
+ */
+export function randomKey() {
+  if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** A response that is not a success, with the message of the server. */
+export class ApiError extends Error {
+  /** @override */
+  name = 'ApiError';
+
+  /**
+   * @param {number} status 0 when there was no response
+   * @param {string} message
+   * @param {string} [requestId] the id of the request in the log of the server
+   */
+  constructor(status, message, requestId) {
+    super(message);
+    this.status = status;
+    this.requestId = requestId;
+  }
+
+  /**
+   * Reads `{"error": message}`. A proxy may respond in another form.
+   * @param {Response} response
+   * @param {string} text
+   */
+  static from(response, text) {
+    const message = errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim();
+    return new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @param {number} status
+ * @returns {error is ApiError}
+ */
+export function hasStatus(error, status) {
+  return error instanceof ApiError && error.status === status;
+}
+
+/**
+ * @param {string} text
+ * @returns {string | undefined}
+ */
+function errorText(text) {
+  try {
+    const { error } = JSON.parse(text);
+    return typeof error === 'string' ? error : undefined;
+  } catch {
+    return undefined;
   }
 }

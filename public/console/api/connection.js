@@ -1,5 +1,16 @@
 // @ts-check
-import { apiUrl } from './base.js';
+
+// The address of this file gives the address of the API, also if a host has mounted it under a prefix.
+const base = new URL('../../', import.meta.url);
+
+/**
+ * The address of a path of the API, such as `users/1`, or of a reference in a Link header.
+ * @param {string} reference
+ * @returns {URL}
+ */
+export function apiUrl(reference) {
+  return new URL(reference, base);
+}
 
 const delaysMs = [250, 500, 1_000, 2_000, 3_000];
 

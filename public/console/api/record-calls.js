@@ -1,5 +1,5 @@
 // @ts-check
-import { apiUrl } from './base.js';
+import { apiUrl } from './connection.js';
 
 /** @import { Answer, Send } from './client.js' */
 

@@ -1,12 +1,61 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
+import { hasStatus } from '../api/client.js';
+import { toDraft, userFields } from '../api/resources.js';
 import { byId, clone, part, showDialog } from '../ui/dom.js';
-import { isBusy, readFields, setBusy, showProblem } from '../ui/forms.js';
+import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
+import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/memory.js';
 import { announce, nameText } from '../ui/messages.js';
 import { labelOf } from './save.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
+/** @import { User, UsersApi } from '../api/resources.js' */
 /** @import { Choose, Fields, Merge } from './save.js' */
+
+const newUserDraft = 'new-user';
+
+/**
+ * The dialog that creates users. It keeps the typed text until the user is created, also while the dialog is
+ * closed.
+ * @param {UsersApi} users
+ * @param {(user: User) => void} created
+ */
+export function createNewUserDialog(users, created) {
+  const dialog = byId('new-user-dialog', HTMLDialogElement);
+  const form = byId('new-user-form', HTMLFormElement);
+  const problem = byId('new-user-error', HTMLElement);
+  let sending = new AbortController();
+
+  form.addEventListener('input', () => writeTyped(newUserDraft, readFields(form)));
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    if (isBusy(form)) return;
+    const draft = toDraft(userFields(readFields(form)));
+    sending = new AbortController();
+    setBusy(form, true);
+    showProblem(form, problem, undefined);
+    try {
+      const key = creationKey(newUserDraft, draft);
+      const user = await users.create('users', draft, key, sending.signal);
+      writeDraft(newUserDraft, undefined);
+      form.reset();
+      dialog.close();
+      created(user);
+    } catch (error) {
+      if (!sending.signal.aborted) showProblem(form, problem, error);
+    } finally {
+      setBusy(form, false);
+    }
+  });
+
+  return {
+    async open() {
+      writeFields(form, readDraft(newUserDraft)?.fields ?? {});
+      showProblem(form, problem, undefined);
+      await showDialog(dialog);
+      sending.abort();
+    },
+  };
+}
 
 /**
  * The dialog that shows two changes of the same field to choose one. There is no default.

@@ -1,7 +1,7 @@
 // @ts-check
 import { part, setEnabled } from '../ui/dom.js';
-import { readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
+import { readDraft, writeDraft } from '../ui/memory.js';
 import { announce, explain, nameText } from '../ui/messages.js';
 import { labelOf, mergeFields, sameFields, save } from './save.js';
 

@@ -1,5 +1,5 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
+import { hasStatus } from '../api/client.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
 

@@ -1,6 +1,6 @@
 // @ts-check
 import { byId } from '../ui/dom.js';
-import { formatMs, formatNumber } from '../ui/format.js';
+import { formatMs, formatNumber } from '../ui/messages.js';
 import { latenciesBetween, needed, ratesBetween } from './metrics.js';
 
 /** @import { Latencies, Rates, Snapshot } from './metrics.js' */

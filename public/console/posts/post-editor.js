@@ -1,17 +1,17 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
+import { hasStatus } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
+import { postDraftName, postKind } from '../api/resources.js';
 import { createDeleteDialog } from '../edit/dialogs.js';
 import { createEditForm } from '../edit/edit-form.js';
 import { byId, moveFocus, part } from '../ui/dom.js';
-import { readDraft, writeDraft } from '../ui/drafts.js';
+import { readDraft, writeDraft } from '../ui/memory.js';
 import { announce, explain, nameText } from '../ui/messages.js';
-import { draftName, postKind } from './post.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */
+/** @import { Post, PostsApi } from '../api/resources.js' */
 /** @import { Choose } from '../edit/save.js' */
 /** @import { createPostList } from './post-list.js' */
-/** @import { Post, PostsApi } from './post.js' */
 
 /**
  * Changes and deletes one post at a time. The form replaces the post that it changes.
@@ -70,7 +70,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
 
   /** @param {Post} post a deleted post */
   function forget(post) {
-    writeDraft(draftName(post), undefined);
+    writeDraft(postDraftName(post), undefined);
     close();
     list.remove(post);
     removed();
@@ -138,7 +138,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       if (what === 'Changed' && openingId === tagged.record.id) changed = tagged;
       if (opened?.record.id !== tagged.record.id) return false;
       if (what === 'Deleted') {
-        const isTyped = readDraft(draftName(tagged.record)) !== undefined;
+        const isTyped = readDraft(postDraftName(tagged.record)) !== undefined;
         form.setAttribute('data-deleted', '');
         announce(nameText(tagged.record.title), ` was deleted${isTyped ? '. Your text is still here' : ''}`);
         if (!isTyped) close();
@@ -167,7 +167,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       } catch (error) {
         if (signal.aborted) return;
         if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
-        if (readDraft(draftName(post)) === undefined) {
+        if (readDraft(postDraftName(post)) === undefined) {
           forget(post);
           return announce(nameText(post.title), ' was already deleted');
         }

@@ -1,9 +1,10 @@
 // @ts-check
-import { byId, clone, moveFocus, part } from '../ui/dom.js';
-import { readDraft } from '../ui/drafts.js';
-import { draftName } from './post.js';
 
-/** @import { Post } from './post.js' */
+import { postDraftName } from '../api/resources.js';
+import { byId, clone, moveFocus, part } from '../ui/dom.js';
+import { readDraft } from '../ui/memory.js';
+
+/** @import { Post } from '../api/resources.js' */
 
 /**
  * The posts of a user as items of a list.
@@ -140,5 +141,5 @@ export function createPostList(list, edit) {
  * @param {Post} post
  */
 function markUnsaved(item, post) {
-  part(item, 'mark', HTMLElement).textContent = readDraft(draftName(post)) === undefined ? '' : 'Unsaved';
+  part(item, 'mark', HTMLElement).textContent = readDraft(postDraftName(post)) === undefined ? '' : 'Unsaved';
 }

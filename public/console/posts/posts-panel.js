@@ -1,15 +1,15 @@
 // @ts-check
 import { sameFields } from '../edit/save.js';
 import { byId, moveFocus, setHidden } from '../ui/dom.js';
-import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
+import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/memory.js';
 import { announce, clearState, explain, showFailure } from '../ui/messages.js';
 import { createPostEditor } from './post-editor.js';
 import { createPostList } from './post-list.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */
+/** @import { Post, PostsApi } from '../api/resources.js' */
 /** @import { Choose } from '../edit/save.js' */
-/** @import { Post, PostsApi } from './post.js' */
 
 /**
  * The posts of the open user, newest first, one page at a time.

@@ -1,8 +1,8 @@
 // @ts-check
-import { copyText } from '../ui/copy.js';
+
 import { byId, clone, part, setText } from '../ui/dom.js';
-import { formatMs } from '../ui/format.js';
 import { local } from '../ui/memory.js';
+import { copyText, formatMs } from '../ui/messages.js';
 import { curlLine, grpcurlLine } from './curl.js';
 
 /** @import { Call } from '../api/client.js' */

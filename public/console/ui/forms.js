@@ -1,5 +1,5 @@
 // @ts-check
-import { ApiError } from '../api/api-error.js';
+import { ApiError } from '../api/client.js';
 import { el, moveFocus } from './dom.js';
 import { explain, requestIdLine } from './messages.js';
 

@@ -1,4 +1,5 @@
 // @ts-check
+import { randomKey } from '../api/client.js';
 
 const prefix = 'users-service.';
 
@@ -56,4 +57,95 @@ function storedNames(storage) {
   } catch {
     return [];
   }
+}
+
+/**
+ * The typed and unsaved text of a form, with the data for a safe retry. It survives closing the form and
+ * reloading the page.
+ * @typedef {object} Draft
+ * @property {Record<string, string>} fields
+ * @property {Record<string, string>} [base] the fields of the version at the start of the edit
+ * @property {{ key: string, body: string }} [sent] the last attempt to create, with its Idempotency-Key
+ */
+
+/**
+ * @param {string} name
+ * @returns {Draft | undefined}
+ */
+export function readDraft(name) {
+  const text = session.read(`draft.${name}`);
+  return text === undefined ? undefined : JSON.parse(text);
+}
+
+/**
+ * @param {string} name
+ * @param {Draft | undefined} draft `undefined` forgets
+ */
+export function writeDraft(name, draft) {
+  session.write(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
+}
+
+/**
+ * Stores the text typed into a form that creates a record.
+ * @param {string} name
+ * @param {Record<string, string>} fields
+ * @returns {boolean} whether there is any
+ */
+export function writeTyped(name, fields) {
+  const isTyped = Object.values(fields).some((text) => text !== '');
+  writeDraft(name, isTyped ? { ...readDraft(name), fields } : undefined);
+  return isTyped;
+}
+
+/**
+ * The users with unsaved text that another person has deleted. The text can be copied, but not saved.
+ * @type {Set<number>}
+ */
+export const deletedUsers = new Set();
+
+/** @param {number} userId a user that another person has deleted */
+export function markDeleted(userId) {
+  if (draftsOf(userId).length > 0) deletedUsers.add(userId);
+}
+
+/**
+ * Whether there is unsaved text, except that of deleted users who are not open.
+ * @param {number | undefined} openId
+ */
+export function hasDrafts(openId) {
+  return session.names().some((name) => {
+    const draft = /^draft\.(?:(?:user|post)\.(\d+))?/.exec(name);
+    const userId = Number(draft?.[1]);
+    return draft !== null && (userId === openId || !deletedUsers.has(userId));
+  });
+}
+
+/**
+ * Forgets the unsaved text about a user and the posts of this user.
+ * @param {number} userId
+ */
+export function forgetDraftsOf(userId) {
+  for (const name of draftsOf(userId)) session.write(name, undefined);
+}
+
+/** @param {number} userId */
+function draftsOf(userId) {
+  const pattern = new RegExp(`^draft\\.(user|post)\\.${userId}\\b`);
+  return session.names().filter((name) => pattern.test(name));
+}
+
+/**
+ * The Idempotency-Key for creating a record from a form. The same text keeps its key until it is created, so
+ * that a retry after a lost response cannot create it twice. Other text gets a new key.
+ * @param {string} name
+ * @param {object} body
+ * @returns {string}
+ */
+export function creationKey(name, body) {
+  const draft = readDraft(name);
+  const text = JSON.stringify(body);
+  if (draft?.sent?.body === text) return draft.sent.key;
+  const key = randomKey();
+  if (draft !== undefined) writeDraft(name, { ...draft, sent: { key, body: text } });
+  return key;
 }

@@ -1,5 +1,5 @@
 // @ts-check
-import { ApiError, hasStatus } from '../api/api-error.js';
+import { ApiError, hasStatus } from '../api/client.js';
 import { byId, el } from './dom.js';
 
 const toastMs = 5_000;
@@ -114,4 +114,57 @@ export function showFailure(place, title, error, retry) {
   // Inside a status, screen readers would read an alert twice.
   if (place.closest('[role="status"]') === null) place.firstElementChild?.setAttribute('role', 'alert');
   place.querySelector('p')?.after(...requestIdLine(error));
+}
+
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const hundredths = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
+
+/**
+ * A number with only the meaningful digits.
+ * @param {number} value
+ */
+export function formatNumber(value) {
+  if (value >= 100 || Number.isInteger(value)) return whole.format(value);
+  return (value >= 10 ? tenths : hundredths).format(value);
+}
+
+/** @param {number} ms */
+export function formatMs(ms) {
+  return ms >= 1_000 ? `${hundredths.format(ms / 1_000)} s` : `${formatNumber(ms)} ms`;
+}
+
+/**
+ * Copies a text and reports it.
+ * @param {string} text
+ */
+export async function copyText(text) {
+  announce((await copy(text)) ? 'Copied' : 'The browser did not allow copying. Select the line and copy it');
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>}
+ */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Without a secure context or permission there is no navigator.clipboard, but execCommand still works.
+    return copyBySelection(text);
+  }
+}
+
+/** @param {string} text */
+function copyBySelection(text) {
+  const focused = document.activeElement;
+  const area = el('textarea', { class: 'visually-hidden', 'aria-hidden': 'true' });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const copied = document.execCommand('copy');
+  area.remove();
+  if (focused instanceof HTMLElement) focused.focus();
+  return copied;
 }

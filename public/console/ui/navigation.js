@@ -1,7 +1,7 @@
 // @ts-check
-import { userFields } from '../users/user.js';
+import { userFields } from '../api/resources.js';
 
-/** @import { User } from '../users/user.js' */
+/** @import { User } from '../api/resources.js' */
 
 /**
  * The state of the page: which users are listed, and which one is open. A view can be reloaded, shared and

@@ -1,12 +1,11 @@
 // @ts-check
-import { apiUrl } from '../api/base.js';
+import { apiUrl } from '../api/connection.js';
 import { byId, isEnabled, setEnabled } from '../ui/dom.js';
-import { formatNumber } from '../ui/format.js';
-import { announce, explain } from '../ui/messages.js';
+import { announce, explain, formatNumber } from '../ui/messages.js';
 import { filterOf, filterText } from '../ui/navigation.js';
 
+/** @import { UsersApi } from '../api/resources.js' */
 /** @import { Navigation } from '../ui/navigation.js' */
-/** @import { UsersApi } from './user.js' */
 
 /**
  * The controls for the filter, the order, the page size and the count of the list. Users are counted only on

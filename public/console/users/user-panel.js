@@ -1,13 +1,13 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
+import { hasStatus } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus, setText } from '../ui/dom.js';
-import { markDeleted, readDraft } from '../ui/drafts.js';
+import { markDeleted, readDraft } from '../ui/memory.js';
 import { announce, clearState, showFailure, showState } from '../ui/messages.js';
 
+/** @import { TaggedUser, User, UsersApi } from '../api/resources.js' */
 /** @import { createEditForm } from '../edit/edit-form.js' */
 /** @import { createPostsPanel } from '../posts/posts-panel.js' */
-/** @import { TaggedUser, User, UsersApi } from './user.js' */
 
 /**
  * The panel of the open user beside the list.

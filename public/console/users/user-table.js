@@ -1,9 +1,10 @@
 // @ts-check
-import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
-import { readDraft } from '../ui/drafts.js';
-import { userFields } from './user.js';
 
-/** @import { User } from './user.js' */
+import { userFields } from '../api/resources.js';
+import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
+import { readDraft } from '../ui/memory.js';
+
+/** @import { User } from '../api/resources.js' */
 
 /**
  * The rows of the table of users.

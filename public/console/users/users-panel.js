@@ -1,15 +1,14 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
-import { apiUrl } from '../api/base.js';
+import { hasStatus } from '../api/client.js';
+import { apiUrl } from '../api/connection.js';
 import { byId, el, isEnabled, setEnabled, setHidden } from '../ui/dom.js';
-import { formatNumber } from '../ui/format.js';
-import { announce, clearState, nameText, showFailure, showState } from '../ui/messages.js';
+import { announce, clearState, formatNumber, nameText, showFailure, showState } from '../ui/messages.js';
 import { filterText, isBefore, isListed, listReference } from '../ui/navigation.js';
 
 /** @import { Page } from '../api/record-calls.js' */
+/** @import { User, UsersApi } from '../api/resources.js' */
 /** @import { Navigation, View } from '../ui/navigation.js' */
 /** @import { createUserTable } from './user-table.js' */
-/** @import { User, UsersApi } from './user.js' */
 
 /**
  * The list of users, one page at a time.
