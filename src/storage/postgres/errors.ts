@@ -135,8 +135,10 @@ function meaningOf(error: unknown): Meaning {
   const state = sqlState(error);
   if (state === undefined) return unknown;
   // Our only unique indexes are those of primary keys. If another index has the name, PostgreSQL appends a number.
-  const { constraint } = Object(error);
+  const { constraint, routine } = Object(error);
   if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
+  // The type of a column has changed, so each session must prepare its statements again.
+  if (routine === 'RevalidateCachedQuery') return { fault: 'lost', error: gone };
   const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
   return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
 }

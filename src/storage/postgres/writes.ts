@@ -171,8 +171,10 @@ function addChange(table: Table, verb: 'created' | 'updated'): string {
  */
 function withDeletions(table: Table): string {
   const children = childTables(table);
-  const taken = children.map(({ name }) => {
-    return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
+  // Not `child.*`, with which prepared statements fail after a column of the operator has been dropped.
+  const taken = children.map(({ name, columns }) => {
+    const names = columns.map((column) => `child.${column.name}`);
+    return `, taken_${name} AS (SELECT ${names} FROM removed, take_${name}(removed.id) AS child)`;
   });
   const deleted = [...children, table].map((one, step) => {
     const rows = one === table ? 'removed' : `taken_${one.name}`;

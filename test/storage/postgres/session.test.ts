@@ -121,6 +121,32 @@ describe('a session of a PostgreSQL store', () => {
     assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
   });
 
+  it('prepares its statements again after the type of a column has changed', async (t) => {
+    const url = await postgres.createDatabase();
+    const store = await openPostgresStore(url, { poolSize: 2 });
+    t.after(() => store.close());
+    const { value } = await store.users.create({ name: 'Ada' });
+    // Both connections prepare the read.
+    await Promise.all([store.users.get(1), store.users.get(1)]);
+    await (await openSession(t, url)).query('ALTER TABLE users ALTER name TYPE varchar(200)');
+    for (let i = 0; i < 3; i += 1) assert.deepEqual(await store.users.get(1), value);
+  });
+
+  it('deletes users with posts after a column that an operator added has been dropped', async (t) => {
+    const url = await postgres.createDatabase();
+    const admin = await openSession(t, url);
+    const store = await openPostgresStore(url, { poolSize: 1 });
+    t.after(() => store.close());
+    await admin.query('ALTER TABLE posts ADD note text');
+    for (const id of [1, 2]) {
+      await store.users.create({ name: 'Ada' });
+      await store.posts(id).create({ title: 'title', body: '' });
+    }
+    assert.equal(await store.users.delete(1), true);
+    await admin.query('ALTER TABLE posts DROP note');
+    assert.equal(await store.users.delete(2), true);
+  });
+
   it('warns once about a server that does not sync its files', async (t) => {
     const { warnings } = await settingsOfWrites(t, {});
     // The servers of the tests trade durability for speed.
