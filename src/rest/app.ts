@@ -72,13 +72,13 @@ const descriptionPath = '/openapi.json';
 const preflightHeaders: Headers = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
-    'Content-Type, Cache-Control, If-Match, If-None-Match, If-Range, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent, Tracestate, Baggage',
+    'Content-Type, Cache-Control, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent, Tracestate, Baggage',
   // The maximum time that Chromium caches a preflight, in seconds.
   'access-control-max-age': '7200',
 };
 const exposedHeaders: Headers = {
   'access-control-expose-headers':
-    'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id, Accept-Ranges, Content-Range',
+    'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id, Accept-Ranges, Content-Range, Allow, Accept, Accept-Encoding, Accept-Patch, Accept-Post, WWW-Authenticate',
 };
 
 /** A listener for a host application, and the observer whose events its metrics count. */
