@@ -112,7 +112,8 @@ export function schemeOf(url: string): StoreScheme | undefined {
 
 /**
  * Opens the store at `memory:`, at `sqlite:PATH`, where PATH is relative, or absolute as in `sqlite:/var/lib/users.db`
- * and `sqlite:///var/lib/users.db`, or at `postgres://USER@HOST/NAME`.
+ * and `sqlite:///var/lib/users.db`, or at `postgres://USER@HOST/NAME`. Fails as `invalid` for another URL, and as
+ * `unavailable` if the store cannot be opened.
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const scheme = schemeOf(url);

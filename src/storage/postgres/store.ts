@@ -77,7 +77,7 @@ const numbers = {
 
 /**
  * Opens the database at a `postgres:` URL, and creates or migrates its tables. Of several hosts in the URL, it uses the
- * one that takes writes. Any number of processes may share the database. Fails when the database cannot be reached.
+ * one that takes writes. Any number of processes may share the database. Fails as `unavailable` if it cannot be opened.
  * Once open, the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs
  * PostgreSQL 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL, as `sslmode`.
  * Throws a `RangeError` for an option out of its range, and a `TypeError` for one that no store has.

@@ -35,9 +35,9 @@ const numbers = {
 } as const;
 
 /**
- * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread,
- * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk. Rejects a
- * `sqlite:` URL and `:memory:` as `invalid`.
+ * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread, since they
+ * take microseconds. Writes run on a separate thread, since a commit waits for the disk. Fails as `invalid` for a
+ * `sqlite:` URL or `:memory:`, and as `unavailable` if the file cannot be opened.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
   if (/^(?:sqlite:|:memory:$)/.test(path)) {
