@@ -141,7 +141,7 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  * first write. Throws if sessions take positions in blocks; with `isSource`, that statement fails instead.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean, isSource = false) {
-  const { rows } = await client.query<{ complete: boolean; read_only: string; cache: number }>(
+  const { rows } = await client.query<{ complete: boolean | null; read_only: string; cache: number }>(
     `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
       (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
     FROM change_feed`,
@@ -153,9 +153,12 @@ export async function prepareFeed(client: ClientBase, isKept: boolean, isSource 
     throw new Error(problem);
   }
   if (complete === isKept) return undefined;
-  const text = isKept
+  const change = isKept
     ? `${restartFeed.text}, complete = true WHERE NOT complete`
     : 'UPDATE change_feed SET complete = false';
+  // A restore without the rows of the feed leaves no row.
+  const add = `INSERT INTO change_feed VALUES (nextval('changes_position_seq'), ${isKept})`;
+  const text = complete === null ? add : change;
   if (isSource || read_only === 'on') return { text };
   await client.query(text);
   return undefined;

@@ -701,6 +701,18 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await assert.rejects(feed.position(), { message: 'the table change_feed has no row' });
   });
 
+  it('starts anew if its table has no row at the start, as after a restore without the rows of the feed', async (t) => {
+    const { store, url, session } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    await session.query('TRUNCATE changes, change_feed');
+    const { feed, store: next } = await openAt(t, url);
+    await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
+    const position = await feed.position();
+    await next.users.create({ name: 'Eve' });
+    assert.deepEqual(namesOf(await readAll(feed, position)), ['Eve']);
+    assert.equal((await session.query('SELECT FROM change_feed')).length, 1);
+  });
+
   it('is refused at the start if sessions take its positions in blocks, which readers would miss', async (t) => {
     const { url, session } = await open(t);
     await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
