@@ -92,6 +92,13 @@ describe('the tools in src/embedding.md', () => {
     });
   }
 
+  const hasNet = process.allowedNodeEnvironmentFlags.has('--allow-net');
+  const why = hasNet ? false : 'Node.js 24 has no --allow-net';
+  it('the package works in a Node.js that gives it permissions', { skip: why }, async (t) => {
+    const project = await createProject(t, { 'app.js': `${load}${service}\nconsole.log(...statuses);` });
+    assert.match(await run(project, line('Node.js with permissions')), /^201 200$/m);
+  });
+
   it('the package works in a route of Hono', { skip: whyNot(['hono']) }, async (t) => {
     const project = await createProject(t, {
       'app.js': `import { Hono } from 'hono';
