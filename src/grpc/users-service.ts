@@ -14,6 +14,7 @@ interface AnyServer {
 }
 
 export interface UsersServiceOptions {
+  /** An open store. The caller closes it. */
   readonly repository: Repository;
   /** The keys that the metadata `x-api-key` may hold. Default: none. */
   readonly apiKeys?: readonly string[];
