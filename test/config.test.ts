@@ -451,12 +451,13 @@ describe('the table of options', () => {
   }
 });
 
-it('options that an object of the library inherits are read and checked', () => {
+it('options that an object of the library inherits are read, checked and frozen', () => {
   const inherited = (values: object): object => Object.create(Object.create(values));
   const options = readOptions(inherited({ port: 8080, limits: inherited({ maxHeaders: 5 }) }));
   assert.equal(options.port, 8080);
   assert.equal(options.limits.maxHeaders, 5);
   assert.equal(options.host, '127.0.0.1');
+  assert.ok([options, options.limits, options.timeouts, options.grpcLimits].every(Object.isFrozen));
   assert.throws(() => readOptions(inherited({ port: -1 })), /^RangeError: port must be/);
   assert.throws(
     () => createService(inherited({ timeouts: inherited({ requestTimeoutMs: -1 }) })),

@@ -82,6 +82,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       assert.equal(await create.locator('dt', { hasText: 'role' }).first().isVisible(), false);
       await create.getByText('Request body name, role').click();
       await create.getByText('required · string, 1 to 200 characters').first().waitFor();
+      const role = article(page, 'Update a user').getByText('string or null, 1 to 50 characters');
+      await role.waitFor({ state: 'attached' });
       await create.getByText(/^Errors .*415/).click();
       await create.getByText('"error":').first().waitFor();
     });

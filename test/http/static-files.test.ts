@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -170,6 +170,23 @@ for (const [what, inner, mode, want] of unreadable) {
     assert.deepEqual(await listAsNobody(folder), want);
   });
 }
+
+test('a public folder with a folder on a broken disk fails with its error', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'static-files-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await mkdir(join(folder, 'inner'));
+  const { readdirSync } = fs;
+  const { mock } = t.mock.method(fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
+    if (!path.endsWith('inner')) return readdirSync(path, options);
+    throw Object.assign(new Error('i/o error'), { code: 'EIO' });
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    mock.restore();
+    syncBuiltinESMExports();
+  });
+  assert.throws(() => listFiles(folder), { code: 'EIO' });
+});
 
 test('a file has the path that requests get from the system, also if the file system ignores case', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'static-files-'));

@@ -60,6 +60,18 @@ it('a memory store removes expired idempotency keys at the next creation with a 
   assert.deepEqual([await create('first'), await create('second')], [false, true]);
 });
 
+it('a memory store keeps an idempotency key for 24 hours by default', async () => {
+  let now = 0;
+  const store = createMemoryStore({ now: () => now });
+  const replayed: boolean[] = [];
+  const day = 24 * 60 * 60 * 1_000;
+  for (now of [0, day - 1, day]) {
+    const created = await store.users.create({ name: 'Ada' }, { idempotency: { key: 'k', fingerprint: '' } });
+    replayed.push(created.replayed);
+  }
+  assert.deepEqual(replayed, [false, true, false]);
+});
+
 it('a memory store adds the deletions of the posts of a user in the order of their ids', async () => {
   const store = createMemoryStore();
   await store.users.create({ name: 'Ada' });
