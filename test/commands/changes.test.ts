@@ -263,6 +263,7 @@ describe('users-service changes', () => {
     const [exit, message] = await command.ended;
     assert.equal(exit, 4);
     assert.match(message, /^users-service: the position is no longer kept: [^{]+: read the list again/);
+    await assert.rejects(command.next(), /ended/, 'only changes are printed');
   });
 
   it('connects again after the status 408, 429 or 500', async (t) => {

@@ -676,6 +676,20 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 20000 users\b/);
   });
 
+  it('completes a part of the source whose feed has the same position', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a, async ({ users }) => {
+      for (const name of ['Ada', 'Bob', 'Eve']) await users.create({ name });
+    });
+    await fillStore(b, async ({ users }) => {
+      for (const name of ['Ada', 'Bob']) await users.create({ name });
+      await users.delete(2);
+    });
+    const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.equal(code, 0, stderr);
+  });
+
   it('fails if the source is written meanwhile', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];

@@ -48,8 +48,9 @@ describe('aborted', () => {
   for (const [reason, ...expected] of cases) {
     it(`converts the reason ${show(reason)} to ${expected[0]}`, () => {
       const signal = reason === undefined ? AbortSignal.abort() : AbortSignal.abort(reason);
-      const { kind, message } = aborted(signal);
-      assert.deepEqual([kind, message], expected);
+      const error = aborted(signal);
+      assert.deepEqual([error.kind, error.message], expected);
+      assert.ok(error === signal.reason || error.cause === signal.reason, 'the reason is kept');
     });
   }
 
