@@ -84,6 +84,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       await create.getByText('required · string, 1 to 200 characters').first().waitFor();
       const role = article(page, 'Update a user').getByText('string or null, 1 to 50 characters');
       await role.waitFor({ state: 'attached' });
+      const next = await create.locator('h4:text-is("Responses") + *').textContent();
+      assert.match(next ?? '', /^201/, 'a status is above its schemas');
       await create.getByText(/^Errors .*415/).click();
       await create.getByText('"error":').first().waitFor();
     });
