@@ -464,13 +464,17 @@ describe('the process of the service', () => {
   });
 
   it('keeps its compiled modules in the home directory, unless that is missing or accepts no folder', async (t) => {
-    const home = await temporaryFolder(t);
-    for (const folder of [home, join(home, 'missing'), '/proc']) {
-      const { code } = await runTool(process.execPath, [main, '--version'], { env: { HOME: folder } });
-      assert.equal(code, 0, folder);
+    const [home, profile] = [await temporaryFolder(t), await temporaryFolder(t)];
+    const missing = join(home, 'missing');
+    // Windows sets only the other variable.
+    for (const env of [{ HOME: home }, { USERPROFILE: profile }, { HOME: missing }, { HOME: '/proc' }]) {
+      const { code } = await runTool(process.execPath, [main, '--version'], { env });
+      assert.equal(code, 0, JSON.stringify(env));
     }
-    assert.deepEqual(await readdir(home), ['.cache']);
-    assert.notDeepEqual(await readdir(join(home, '.cache', 'users-service')), []);
+    for (const folder of [home, profile]) {
+      assert.deepEqual(await readdir(folder), ['.cache']);
+      assert.notDeepEqual(await readdir(join(folder, '.cache', 'users-service')), []);
+    }
   });
 
   it('can print this line because its first file statically imports only the check of the version', async () => {
