@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
-import { printed, type ServiceProcess } from '../kit/process.ts';
+import { after, describe, it } from 'node:test';
+import { printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import {
   ask,
   counted,
   healthOf,
   portOf,
+  reportingOf,
   scrape,
-  scrapeUntil,
+  scrapeBoth,
   start,
   untilWorkers,
   workersOf,
@@ -16,22 +17,11 @@ import {
 
 const requests = 12;
 
-const reportingOf = (text: string) =>
-  ['current', 'earlier'].map((numbers) =>
-    Number(new RegExp(`^users_service_workers\\{numbers="${numbers}"\\} (\\d+)$`, 'm').exec(text)?.[1]),
-  );
+// The tests run in this order, each with two running workers.
+describe('metrics', async () => {
+  const running = await start({ after });
 
-/** Reads the metrics until both workers have reported in time, which takes longer on a busy machine. */
-async function scrapeBoth(t: TestContext, running: ServiceProcess): Promise<string> {
-  return await scrapeUntil(t, running, 'both workers report in time', (text) => {
-    const [current = 0, earlier = 0] = reportingOf(text);
-    return current === 2 && earlier === 0;
-  });
-}
-
-describe('metrics', () => {
   it('the metrics of several workers are their sum, no matter which worker responds', async (t) => {
-    const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
     for (let i = 0; i < 4; i += 1) {
@@ -44,26 +34,48 @@ describe('metrics', () => {
     assert.deepEqual([first, second].map(healthOf), [requests, requests]);
   });
 
-  it('the metrics of several workers keep the counts of a killed worker, and count it as a failure', async (t) => {
-    const running = await start(t);
+  it('the metrics of several workers do not wait for a stuck worker, and never decrease', async (t) => {
     await ask(t, running, requests);
-    await counted(t, running, requests);
+    await counted(t, running, 2 * requests);
+    const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
+    for (const wire of wires) wire.write(head('GET /users'));
+    for (const wire of wires) assert.equal((await wire.next()).status, 200);
+    const [stuck = 0] = await workersOf(running);
+    process.kill(stuck, 'SIGSTOP');
+    t.after(() => process.kill(stuck, 'SIGCONT'));
+    for (const wire of wires) wire.write(head('GET /metrics'));
+    const responding = await Promise.any(wires.map((wire) => wire.next().then((first) => ({ wire, first }))));
+    let { status, body } = responding.first;
+    await untilWorkers(async () => {
+      assert.equal(status, 200);
+      assert.equal(healthOf(body), 2 * requests);
+      const [current, earlier] = reportingOf(body);
+      if (current === 1 && earlier === 1) return true;
+      // On a busy machine, the other worker can be late too.
+      ({ status, body } = await responding.wire.write(head('GET /metrics')).next());
+      return false;
+    }, 'only the stuck worker is late');
+    process.kill(stuck, 'SIGCONT');
+    assert.equal(healthOf(await scrapeBoth(t, running)), 2 * requests);
+  });
+
+  it('the metrics of several workers keep the counts of a killed worker, and count it as a failure', async (t) => {
+    await ask(t, running, requests);
+    await counted(t, running, 3 * requests);
     assert.match(await scrape(t, running), /^users_service_failures_total 0$/m);
     process.kill((await workersOf(running))[0] ?? 0, 'SIGKILL');
     await printed(running, 'failure');
-    assert.equal(healthOf(await scrapeBoth(t, running)), requests);
+    assert.equal(healthOf(await scrapeBoth(t, running)), 3 * requests);
     await ask(t, running, requests);
-    await counted(t, running, 2 * requests);
+    await counted(t, running, 4 * requests);
     for (let i = 0; i < 2; i += 1) {
       const text = await scrape(t, running);
-      assert.equal(healthOf(text), 2 * requests);
+      assert.equal(healthOf(text), 4 * requests);
       assert.match(text, /^users_service_failures_total 1$/m);
     }
-    assert.equal(await running.end(), 0);
   });
 
   it('a connection of a worker that dies before it has accepted it is closed, and its metrics do not wait', async (t) => {
-    const running = await start(t);
     const [stuck = 0] = await workersOf(running);
     process.kill(stuck, 'SIGSTOP');
     t.after(() => running.child.kill('SIGKILL'));
@@ -77,31 +89,5 @@ describe('metrics', () => {
     assert.deepEqual(reasons, ['Error: ended after: ']);
     await scrapeBoth(t, running);
     assert.equal(await running.end(), 0);
-  });
-
-  it('the metrics of several workers do not wait for a stuck worker, and never decrease', async (t) => {
-    const running = await start(t);
-    await ask(t, running, requests);
-    await counted(t, running, requests);
-    const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
-    for (const wire of wires) wire.write(head('GET /users'));
-    for (const wire of wires) assert.equal((await wire.next()).status, 200);
-    const [stuck = 0] = await workersOf(running);
-    process.kill(stuck, 'SIGSTOP');
-    t.after(() => process.kill(stuck, 'SIGKILL'));
-    for (const wire of wires) wire.write(head('GET /metrics'));
-    const responding = await Promise.any(wires.map((wire) => wire.next().then((first) => ({ wire, first }))));
-    let { status, body } = responding.first;
-    await untilWorkers(async () => {
-      assert.equal(status, 200);
-      assert.equal(healthOf(body), requests);
-      const [current, earlier] = reportingOf(body);
-      if (current === 1 && earlier === 1) return true;
-      // On a busy machine, the other worker can be late too.
-      ({ status, body } = await responding.wire.write(head('GET /metrics')).next());
-      return false;
-    }, 'only the stuck worker is late');
-    process.kill(stuck, 'SIGCONT');
-    assert.equal(healthOf(await scrapeBoth(t, running)), requests);
   });
 });

@@ -20,7 +20,10 @@ export interface Pool extends ServiceProcess {
 }
 
 /** Starts a service with two workers and a database of its own. */
-export async function start(t: TestContext, ...args: string[]): Promise<Pool> {
+export async function start(
+  t: { after(close: () => Promise<void>): void },
+  ...args: string[]
+): Promise<Pool> {
   const folder = await mkdtemp(join(tmpdir(), 'workers-'));
   t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const running = await startProcess(t, [
@@ -90,6 +93,20 @@ export async function scrapeUntil(
     return isMet(text);
   }, what);
   return text;
+}
+
+/** The number of workers whose current numbers the metrics have, and of those with earlier ones. */
+export const reportingOf = (text: string): number[] =>
+  ['current', 'earlier'].map((numbers) =>
+    Number(new RegExp(`^users_service_workers\\{numbers="${numbers}"\\} (\\d+)$`, 'm').exec(text)?.[1]),
+  );
+
+/** Reads the metrics until both workers have reported in time, which takes longer on a busy machine. */
+export async function scrapeBoth(t: TestContext, running: ServiceProcess): Promise<string> {
+  return await scrapeUntil(t, running, 'both workers report in time', (text) => {
+    const [current = 0, earlier = 0] = reportingOf(text);
+    return current === 2 && earlier === 0;
+  });
 }
 
 /** A request is counted a moment after its response. */
