@@ -8,8 +8,8 @@ import { addUsers, announced, holdReads, openUser, recordRequests } from './peop
 import { startService } from './service.ts';
 
 /** Adds the post "Mine" while the posts are read again. Returns a function that lets the response arrive. */
-async function addDuringRead(page: Page): Promise<() => void> {
-  const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+async function addDuringRead(page: Page, user: string): Promise<() => void> {
+  const { reached, release } = await holdReads(page, `**${user}/posts?*`);
   await page.getByRole('button', { name: 'Refresh' }).click();
   await reached;
   await page.getByText('Write a post').click();
@@ -19,178 +19,195 @@ async function addDuringRead(page: Page): Promise<() => void> {
   return release;
 }
 
+const numberedPosts = (count: number) => Array.from({ length: count }, (_, i) => `post ${i + 1}`);
+
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('a new post keeps its line breaks and tabs, and is shown first', async (t) => {
+  test('posts of users who are open one after another', async (t) => {
     const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'An older one' } });
-    const page = await open(t, `${http}/#/users/1`);
-    const requests = recordRequests(page);
-    await page.getByText('Write a post').click();
-    const form = page.getByRole('form', { name: 'New post' });
-    await form.getByLabel('Title').fill('On engines');
-    await form.getByLabel('Text').fill('one\ttab\n  two');
-    await form.getByRole('button', { name: 'Add post' }).click();
-    await announced(page, 'Added the post');
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
-    assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
-    const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
-    assert.equal(await page.evaluate(style), 'preserve');
-    assert.equal(await form.getByLabel('Title').inputValue(), '');
-    assert.equal(await form.getByText('Not added yet').isVisible(), false);
-    const post = requests.find((request) => request.method() === 'POST');
-    assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
-    assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ttab\n  two' });
-  });
+    await addUsers(
+      http,
+      ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus'].map((name) => ({ name })),
+    );
+    const page = await open(t, `${http}/`);
+    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
 
-  test('more posts are shown on request, starting at the first new one', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (let i = 1; i <= 14; i += 1)
-      await send(http, 'POST /users/1/posts', { json: { title: `post ${i}` } });
-    const page = await open(t, 'about:blank');
-    const requests = recordRequests(page);
-    await page.goto(`${http}/#/users/1`);
-    await page.getByRole('heading', { name: 'post 14' }).waitFor();
-    await send(http, 'DELETE /users/1/posts/14');
-    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await reached;
-    // The button does not replace the read of the first page.
-    await page.getByRole('button', { name: 'Show more' }).click();
-    release();
-    await page.getByRole('heading', { name: 'post 14' }).waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Show more' }).click();
-    await page.getByRole('heading', { name: 'post 1', exact: true }).waitFor();
-    await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
-    assert.equal(await page.locator('.post').count(), 13);
-    await page.getByRole('button', { name: 'Show more' }).waitFor({ state: 'hidden' });
-    const lists = requests.filter((request) => request.url().includes('/posts'));
-    assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
-    // The oldest post stays listed while it is edited, also when the newest are read again.
-    await page.getByRole('button', { name: 'Edit post 1', exact: true }).click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await page.locator('.post').nth(11).waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Show more' }).click();
-    await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
-    const titles = await page.locator('.post h4').allTextContents();
-    assert.deepEqual(titles.slice(-4), ['post 4', 'post 3', 'post 2', 'post 1']);
-  });
+    /** Opens a user after adding these posts, without the messages of earlier tests on the page. */
+    async function openAuthor(id: number, titles: readonly string[] = []) {
+      const user = `/users/${id}`;
+      const posts: string[] = [];
+      for (const title of titles) {
+        const { headers } = await send(http, `POST ${user}/posts`, { json: { title } });
+        posts.push(String(headers.location));
+      }
+      await page.evaluate("document.querySelector('#toasts').replaceChildren()");
+      await page.goto(`${http}/#${user}`);
+      await page.getByText(`User ${id} · version`).waitFor();
+      return { user, posts };
+    }
 
-  test('the button for more posts leaves the focus on the heading if none are left', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (let i = 1; i <= 11; i += 1)
-      await send(http, 'POST /users/1/posts', { json: { title: `post ${i}` } });
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByRole('button', { name: 'Show more' }).focus();
-    await send(http, 'DELETE /users/1/posts/1');
-    await page.keyboard.press('Enter');
-    await page.locator('#posts-heading:focus').waitFor();
-    assert.equal(await page.locator('#posts-more').isVisible(), false);
-  });
-
-  test('a rejected post shows the reason and stays in its form, also after opening another user', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('No posts yet').waitFor();
-    await page.getByText('Write a post').click();
-    const form = page.getByRole('form', { name: 'New post' });
-    await form.getByLabel('Title').fill('   ');
-    await form.getByLabel('Text').fill('long thoughts');
-    await form.getByRole('button', { name: 'Add post' }).click();
-    await form.getByText('Title must not be blank.').waitFor();
-    await form.getByText('Not added yet').waitFor();
-    await openUser(page, 'Bob');
-    await form.waitFor({ state: 'hidden' });
-    await openUser(page, 'Ada');
-    await form.waitFor();
-    assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
-    const held = Promise.withResolvers<void>();
-    await page.route('**/users/1/posts', async (route) => {
-      await held.promise;
-      await route.continue();
+    await t.test('a new post keeps its line breaks and tabs, and is shown first', async () => {
+      await openAuthor(1, ['An older one']);
+      const requests = recordRequests(page);
+      await page.getByText('Write a post').click();
+      const form = page.getByRole('form', { name: 'New post' });
+      await form.getByLabel('Title').fill('On engines');
+      await form.getByLabel('Text').fill('one\ttab\n  two');
+      await form.getByRole('button', { name: 'Add post' }).click();
+      await announced(page, 'Added the post');
+      assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
+      assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
+      const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
+      assert.equal(await page.evaluate(style), 'preserve');
+      assert.equal(await form.getByLabel('Title').inputValue(), '');
+      assert.equal(await form.getByText('Not added yet').isVisible(), false);
+      const post = requests.find((request) => request.method() === 'POST');
+      assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
+      assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ttab\n  two' });
     });
-    await form.getByRole('button', { name: 'Add post' }).click();
-    await openUser(page, 'Bob');
-    held.resolve();
-    await announced(page, 'The post was not added: Title must not be blank.');
-  });
 
-  test('text typed while the response to a new post is late stays, and the post is shown once', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    const arrived = Promise.withResolvers<void>();
-    const held = Promise.withResolvers<void>();
-    await page.route('**/users/1/posts', async (route) => {
-      const response = await route.fetch();
-      arrived.resolve();
-      await held.promise;
-      await route.fulfill({ response });
+    await t.test('more posts are shown on request, starting at the first new one', async () => {
+      const requests = recordRequests(page);
+      const { user, posts } = await openAuthor(2, numberedPosts(14));
+      await page.getByRole('heading', { name: 'post 14' }).waitFor();
+      await send(http, `DELETE ${posts[13]}`);
+      const { reached, release } = await holdReads(page, `**${user}/posts?*`);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await reached;
+      // The button does not replace the read of the first page.
+      await page.getByRole('button', { name: 'Show more' }).click();
+      release();
+      await page.getByRole('heading', { name: 'post 14' }).waitFor({ state: 'detached' });
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByRole('heading', { name: 'post 1', exact: true }).waitFor();
+      await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
+      assert.equal(await page.locator('.post').count(), 13);
+      await page.getByRole('button', { name: 'Show more' }).waitFor({ state: 'hidden' });
+      const lists = requests.filter((request) => request.url().includes('/posts'));
+      assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
+      // The oldest post stays listed while it is edited, also when the newest are read again.
+      await page.getByRole('button', { name: 'Edit post 1', exact: true }).click();
+      await page.locator('#post-edit-title:focus').waitFor();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.locator('.post').nth(11).waitFor({ state: 'detached' });
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
+      const titles = await page.locator('.post h4').allTextContents();
+      assert.deepEqual(titles.slice(-4), ['post 4', 'post 3', 'post 2', 'post 1']);
     });
-    await page.getByText('Write a post').click();
-    const form = page.getByRole('form', { name: 'New post' });
-    await form.getByLabel('Title').fill('First');
-    await form.getByRole('button', { name: 'Add post' }).click();
-    await arrived.promise;
-    await openUser(page, 'Bob');
-    await form.waitFor({ state: 'hidden' });
-    await openUser(page, 'Ada');
-    await page.locator('.post').waitFor();
-    await form.getByLabel('Title').fill('Second');
-    held.resolve();
-    await announced(page, 'Added the post');
-    assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);
-    await form.getByRole('button', { name: 'Add post' }).click();
-    await page.locator('.post').nth(1).waitFor();
-    assert.equal(await form.getByLabel('Title').inputValue(), '');
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
-  });
 
-  test('posts that are added, saved and deleted while the posts are read again stay so', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`);
-    await page.locator('.post').first().waitFor();
-    const release = await addDuringRead(page);
-    const form = page.getByRole('form', { name: 'Edit post' });
-    await page.getByRole('button', { name: 'Edit Two' }).click();
-    await form.getByRole('button', { name: 'Delete…' }).click();
-    await page.getByRole('button', { name: 'Delete post' }).click();
-    await announced(page, 'Deleted Two');
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await form.getByLabel('Title').fill('First');
-    await page.keyboard.press('Enter');
-    await announced(page, 'Saved First');
-    // The form of this post stays open, although the post was changed during the read.
-    await page.getByRole('button', { name: 'Edit First' }).click();
-    await form.getByLabel('Title').fill('Typed');
-    release();
-    await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'First']);
-    assert.equal(await form.locator('[name=title]:focus').inputValue(), 'Typed');
-    await page.keyboard.press('Enter');
-    await announced(page, 'Saved Typed');
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'Typed']);
-  });
+    await t.test('the button for more posts leaves the focus on the heading if none are left', async () => {
+      const { posts } = await openAuthor(3, numberedPosts(11));
+      await page.getByRole('button', { name: 'Show more' }).focus();
+      await send(http, `DELETE ${posts[0]}`);
+      await page.keyboard.press('Enter');
+      await page.locator('#posts-heading:focus').waitFor();
+      assert.equal(await page.locator('#posts-more').isVisible(), false);
+    });
 
-  test('a first post that is added while the posts are read again replaces the note that there are none', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('No posts yet').waitFor();
-    const release = await addDuringRead(page);
-    release();
-    await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine']);
-    assert.equal(await page.getByText('No posts yet').isVisible(), false);
+    await t.test(
+      'a rejected post shows the reason and stays in its form, also after opening another user',
+      async () => {
+        const { user } = await openAuthor(4);
+        await page.getByText('No posts yet').waitFor();
+        await page.getByText('Write a post').click();
+        const form = page.getByRole('form', { name: 'New post' });
+        await form.getByLabel('Title').fill('   ');
+        await form.getByLabel('Text').fill('long thoughts');
+        await form.getByRole('button', { name: 'Add post' }).click();
+        await form.getByText('Title must not be blank.').waitFor();
+        await form.getByText('Not added yet').waitFor();
+        await openUser(page, 'Gus');
+        await form.waitFor({ state: 'hidden' });
+        await openUser(page, 'Dee');
+        await form.waitFor();
+        assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
+        const held = Promise.withResolvers<void>();
+        await page.route(`**${user}/posts`, async (route) => {
+          await held.promise;
+          await route.continue();
+        });
+        await form.getByRole('button', { name: 'Add post' }).click();
+        await openUser(page, 'Gus');
+        held.resolve();
+        await announced(page, 'The post was not added: Title must not be blank.');
+      },
+    );
+
+    await t.test(
+      'text typed while the response to a new post is late stays, and the post is shown once',
+      async () => {
+        const { user } = await openAuthor(5);
+        const arrived = Promise.withResolvers<void>();
+        const held = Promise.withResolvers<void>();
+        await page.route(`**${user}/posts`, async (route) => {
+          const response = await route.fetch();
+          arrived.resolve();
+          await held.promise;
+          await route.fulfill({ response });
+        });
+        await page.getByText('Write a post').click();
+        const form = page.getByRole('form', { name: 'New post' });
+        await form.getByLabel('Title').fill('First');
+        await form.getByRole('button', { name: 'Add post' }).click();
+        await arrived.promise;
+        await openUser(page, 'Gus');
+        await form.waitFor({ state: 'hidden' });
+        await openUser(page, 'Eve');
+        await page.locator('.post').waitFor();
+        await form.getByLabel('Title').fill('Second');
+        held.resolve();
+        await announced(page, 'Added the post');
+        assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);
+        await form.getByRole('button', { name: 'Add post' }).click();
+        await page.locator('.post').nth(1).waitFor();
+        assert.equal(await form.getByLabel('Title').inputValue(), '');
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
+      },
+    );
+
+    await t.test(
+      'posts that are added, saved and deleted while the posts are read again stay so',
+      async () => {
+        const { user } = await openAuthor(6, ['One', 'Two', 'Three']);
+        await page.locator('.post').first().waitFor();
+        const release = await addDuringRead(page, user);
+        const form = page.getByRole('form', { name: 'Edit post' });
+        await page.getByRole('button', { name: 'Edit Two' }).click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete post' }).click();
+        await announced(page, 'Deleted Two');
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await form.getByLabel('Title').fill('First');
+        await page.keyboard.press('Enter');
+        await announced(page, 'Saved First');
+        // The form of this post stays open, although the post was changed during the read.
+        await page.getByRole('button', { name: 'Edit First' }).click();
+        await form.getByLabel('Title').fill('Typed');
+        release();
+        await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'First']);
+        assert.equal(await form.locator('[name=title]:focus').inputValue(), 'Typed');
+        await page.keyboard.press('Enter');
+        await announced(page, 'Saved Typed');
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'Typed']);
+      },
+    );
+
+    await t.test(
+      'a first post that is added while the posts are read again replaces the note that there are none',
+      async () => {
+        const { user } = await openAuthor(7);
+        await page.getByText('No posts yet').waitFor();
+        const release = await addDuringRead(page, user);
+        release();
+        await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine']);
+        assert.equal(await page.getByText('No posts yet').isVisible(), false);
+      },
+    );
   });
 
   test('a post for a deleted user cannot be added', async (t) => {
