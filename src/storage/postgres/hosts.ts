@@ -57,6 +57,8 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
+// The driver ignores others, such as a misspelt `sslmod`, and then connects without TLS.
+const tlsParameters = ['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'];
 
 /** The hosts of a database URL, in its order. An error begins with `culprit`. */
 export function hostsOf(driver: typeof Client, url: string, culprit = 'the database URL'): Hosts {
@@ -84,6 +86,9 @@ export function hostsOf(driver: typeof Client, url: string, culprit = 'the datab
 function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unknown }, url: string): void {
   // With these, the driver would throw where no caller can catch it.
   checkRange('port', port, [0, 65_535]);
+  const given = new URLSearchParams(url.split(/[?#]/)[1]);
+  const unknown = [...given.keys()].find((name) => /^ssl/i.test(name) && !tlsParameters.includes(name));
+  if (unknown !== undefined) throw new Error(`${unknown} is unknown; use ${tlsParameters.join(', ')}`);
   if (typeof ssl === 'string') throw new Error('ssl must be true; to turn TLS off, use sslmode=disable');
   if (typeof ssl !== 'object' || ssl === null || !('ca' in ssl)) return;
   try {
@@ -91,7 +96,7 @@ function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unknown },
     const { X509Certificate } = loadCrypto();
     new X509Certificate(String(ssl.ca));
   } catch (cause) {
-    const file = new URLSearchParams(url.split(/[?#]/)[1]).getAll('sslrootcert').at(-1);
+    const file = given.getAll('sslrootcert').at(-1);
     throw new Error(`sslrootcert must be a file with a certificate in PEM, not ${file}`, { cause });
   }
 }

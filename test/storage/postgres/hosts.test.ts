@@ -63,6 +63,14 @@ describe('the hosts of a database URL', () => {
     });
   }
 
+  for (const name of ['sslmod', 'sslMode', 'ssl_mode', 'sslcrl']) {
+    it(`are rejected with ${name}, which the driver ignores`, () => {
+      assert.throws(() => parseHosts(pg.Client, `postgres://h/db?${name}=verify-full&sslmode=disable`), {
+        message: `the database URL cannot be used: ${name} is unknown; use ssl, sslmode, sslrootcert, sslcert, sslkey, sslnegotiation`,
+      });
+    });
+  }
+
   it('are accepted with ssl=true, 1, 0 or no-verify', () => {
     for (const text of ['true', '1', '0', 'no-verify', 'false&sslmode=disable']) {
       parseHosts(pg.Client, `postgres://h/db?ssl=${text}`);
