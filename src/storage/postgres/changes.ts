@@ -157,7 +157,9 @@ export async function prepareFeed(client: ClientBase, isKept: boolean, isSource 
     ? `${restartFeed.text}, complete = true WHERE NOT complete`
     : 'UPDATE change_feed SET complete = false';
   // A restore without the rows of the feed leaves no row.
-  const add = `INSERT INTO change_feed VALUES (nextval('changes_position_seq'), ${isKept})`;
+  const add = `
+    INSERT INTO change_feed SELECT nextval('changes_position_seq'), ${isKept}
+    WHERE NOT EXISTS (SELECT FROM change_feed)`;
   const text = complete === null ? add : change;
   if (isSource || read_only === 'on') return { text };
   await client.query(text);

@@ -713,6 +713,15 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal((await session.query('SELECT FROM change_feed')).length, 1);
   });
 
+  it('adds its missing row once if it must not change the database at the start', async (t) => {
+    const { url, session } = await open(t);
+    await session.query('TRUNCATE change_feed');
+    const { store } = await openAt(t, url, { mustExist: true });
+    await store.users.create({ name: 'Ada' });
+    await store.posts(1).create({ title: 'title', body: '' });
+    assert.equal((await session.query('SELECT FROM change_feed')).length, 1);
+  });
+
   it('is refused at the start if sessions take its positions in blocks, which readers would miss', async (t) => {
     const { url, session } = await open(t);
     await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
