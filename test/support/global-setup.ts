@@ -46,10 +46,7 @@ async function compile(files: readonly string[]): Promise<void> {
   // Node.js compiles all modules before it runs the first, which ends the process.
   const urls = ['data:text/javascript,process.exit()', ...files.map((file) => pathToFileURL(file).href)];
   const source = urls.map((url) => `import ${JSON.stringify(url)};`).join('');
-  // `npm test` gives new objects more memory, because collecting them often takes a tenth of the processor time. A
-  // process uses only modules that were compiled with the same flags.
-  const flags = process.execArgv.filter((flag) => !flag.startsWith('--test'));
-  await run(process.execPath, [...flags, '--input-type=module', '--eval', source]);
+  await run(process.execPath, ['--input-type=module', '--eval', source]);
 }
 
 async function findPlace(): Promise<string> {
