@@ -10,6 +10,8 @@ export const attempts = {
   stale: { read: 2, write: 2 },
   // A pooler has mixed up prepared statements. The statement may succeed without a name.
   unprepared: { read: 2, write: 2 },
+  // A column has another type, so each session must prepare its statements again. The statement had no effect.
+  outdated: { read: 2, write: 2 },
   // The transaction conflicted with another one, and had no effect.
   'rolled-back': { read: 6, write: 6 },
   // A unique index has the value, perhaps from a request with the same idempotency key, which a retry then finds.
@@ -137,8 +139,7 @@ function meaningOf(error: unknown): Meaning {
   // Our only unique indexes are those of primary keys. If another index has the name, PostgreSQL appends a number.
   const { constraint, routine } = Object(error);
   if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
-  // The type of a column has changed, so each session must prepare its statements again.
-  if (routine === 'RevalidateCachedQuery') return { fault: 'lost', error: gone };
+  if (routine === 'RevalidateCachedQuery') return { fault: 'outdated', error: gone };
   const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
   return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
 }

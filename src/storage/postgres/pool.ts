@@ -218,7 +218,7 @@ export class PostgresPool {
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
         const isDemoted = fault === 'stale' && this.#settings.writable;
-        if (fault === 'lost' || isDemoted) this.hosts.discard(connection);
+        if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
         if (fault === 'unprepared') {
           this.#usesNames = false;
           this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');

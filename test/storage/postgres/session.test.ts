@@ -132,6 +132,16 @@ describe('a session of a PostgreSQL store', () => {
     for (let i = 0; i < 3; i += 1) assert.deepEqual(await store.users.get(1), value);
   });
 
+  it('sends a write again after the type of a column has changed', async (t) => {
+    const url = await postgres.createDatabase();
+    const store = await openPostgresStore(url, { poolSize: 1, changesKept: 0 });
+    t.after(() => store.close());
+    for (const name of ['Ada', 'Bob']) await store.users.create({ name });
+    assert.equal(await store.users.delete(1), true);
+    await (await openSession(t, url)).query('ALTER TABLE users ALTER name TYPE varchar(200)');
+    assert.equal(await store.users.delete(2), true);
+  });
+
   it('deletes users with posts after a column that an operator added has been dropped', async (t) => {
     const url = await postgres.createDatabase();
     const admin = await openSession(t, url);
