@@ -1,5 +1,4 @@
 // @ts-check
-
 import { el } from '../console/ui/dom.js';
 import { copyText } from '../console/ui/messages.js';
 

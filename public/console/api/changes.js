@@ -1,5 +1,4 @@
 // @ts-check
-
 import { isOwnRequest } from './client.js';
 import { apiUrl, wait } from './connection.js';
 

@@ -1,5 +1,4 @@
 // @ts-check
-
 import { postDraftName } from '../api/resources.js';
 import { byId, clone, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/memory.js';

@@ -1,5 +1,4 @@
 // @ts-check
-
 import { byId, clone, part, setText } from '../ui/dom.js';
 import { local } from '../ui/memory.js';
 import { copyText, formatMs } from '../ui/messages.js';

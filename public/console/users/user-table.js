@@ -1,5 +1,4 @@
 // @ts-check
-
 import { userFields } from '../api/resources.js';
 import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/memory.js';
