@@ -122,11 +122,13 @@ describe('a pool of workers', { concurrency: 4 }, () => {
       assert.equal((await getUser(client, 1, { deadline: Date.now() + 60_000 })).code, status.OK);
     });
 
-    it('workers close the database, so the last one removes its log, and they log the addresses once', async (t) => {
+    it('workers close the database, so the last one removes its log, and log the addresses and each request once', async (t) => {
       const isRemoved = async (pool: Pool): Promise<boolean> => {
         await create(pool.http, 'Ada');
         assert.equal(await pool.end(), 0);
         assert.equal(pool.lines.filter(({ event }) => event === 'listening').length, 1);
+        const ids = pool.lines.filter(({ event }) => event === 'request').map(({ id }) => id);
+        assert.equal(new Set(ids).size, ids.length, 'each request has one line');
         assert.ok(existsSync(join(pool.folder, 'users.db')));
         return !existsSync(join(pool.folder, 'users.db-wal'));
       };
