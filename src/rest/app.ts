@@ -19,7 +19,10 @@ import { type RouteDependencies, requireKey, routes } from './routes.ts';
 export interface RequestListenerOptions {
   /** An open store. The caller closes it. */
   readonly repository: Repository;
-  /** The keys that `x-api-key` may contain, each as `KEY` or, with scopes, as `NAME:read+write=KEY`. Default: none. */
+  /**
+   * The keys that `x-api-key` may contain, each as `KEY` or, with scopes, as `NAME:read+write=KEY`; several while you
+   * replace one. Default: none.
+   */
   readonly apiKeys?: readonly string[];
   /** Which requests for users and posts need a key. Default: `none`. */
   readonly auth?: AuthMode;

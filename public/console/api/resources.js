@@ -1,5 +1,4 @@
 // @ts-check
-import { changedFields } from '../edit/save.js';
 import { apiUrl } from './connection.js';
 import { createRecordCalls } from './record-calls.js';
 
@@ -120,4 +119,13 @@ export function postKind(calls) {
     parse: ({ title = '', body = '' }) => ({ title, body }),
     toPatch: changedFields,
   };
+}
+
+/**
+ * The fields of the second that differ from the first.
+ * @param {Fields} base
+ * @param {Fields} wanted
+ */
+export function changedFields(base, wanted) {
+  return Object.fromEntries(Object.entries(wanted).filter(([name, text]) => text !== base[name]));
 }

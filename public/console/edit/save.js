@@ -1,5 +1,6 @@
 // @ts-check
 import { hasStatus } from '../api/client.js';
+import { changedFields } from '../api/resources.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
 
@@ -81,15 +82,6 @@ export async function save(kind, choose, { record, etag, base }, wanted, signal)
  */
 export function labelOf(name) {
   return name === 'body' ? 'text' : name;
-}
-
-/**
- * The fields of the second that differ from the first.
- * @param {Fields} base
- * @param {Fields} wanted
- */
-export function changedFields(base, wanted) {
-  return Object.fromEntries(Object.entries(wanted).filter(([name, text]) => text !== base[name]));
 }
 
 /**

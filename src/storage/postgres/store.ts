@@ -15,7 +15,7 @@ import { prepareSchema } from './schema.ts';
 import { type StandbyRead, standbyReads } from './standbys.ts';
 import { postgresImport, tableWrites } from './writes.ts';
 
-/** Settings of a PostgreSQL store. Times are in milliseconds, from 1. */
+/** Settings of a PostgreSQL store. Times are in milliseconds, at least 1. */
 export interface PostgresStoreOptions {
   /**
    * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one
@@ -77,10 +77,11 @@ const numbers = {
 
 /**
  * Opens the database at a `postgres:` URL, and creates or migrates its tables. Of several hosts in the URL, it uses the
- * one that takes writes. Any number of processes may share the database. Fails as `unavailable` if it cannot be opened.
- * Once open, the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs
- * PostgreSQL 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL, as `sslmode`.
- * Throws a `RangeError` for an option out of its range, and a `TypeError` for one that no store has.
+ * one that takes writes. Any number of processes may share the database. Fails as `invalid` for a wrong URL, and as
+ * `unavailable` if the database cannot be opened. Once open, the store recovers from restarts and failovers of the
+ * server, and is `unavailable` in the meantime. Needs PostgreSQL 12 or newer, and the optional dependency `pg`, which
+ * defines further parameters of the URL, such as `sslmode`. Throws a `RangeError` for an option out of its range, and a
+ * `TypeError` for one that no store has.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = readStoreNumbers(options, numbers);
