@@ -1,6 +1,6 @@
 import { addAbortListener } from 'node:events';
 import { messageOf, unlessAborted } from '../../domain/errors.ts';
-import type { Connection } from './connection.ts';
+import type { Connection, Warn } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import type { Host, Hosts } from './hosts.ts';
 
@@ -17,7 +17,7 @@ export interface SearchSettings {
 }
 
 /** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
-type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
+export type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
 
 /** Opens connections to one of the hosts, and finds another one when it fails. */
 export class HostSearch {
@@ -29,6 +29,7 @@ export class HostSearch {
   generation = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;
+  readonly #warn: Warn;
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
@@ -38,9 +39,10 @@ export class HostSearch {
   #check: Promise<unknown> | undefined;
   #recheck: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, connect: Connect) {
+  constructor(settings: SearchSettings, connect: Connect, warn: Warn) {
     this.#settings = settings;
     this.#connect = connect;
+    this.#warn = warn;
     [this.current] = settings.hosts;
   }
 
@@ -57,7 +59,10 @@ export class HostSearch {
       return connection;
     } catch (cause) {
       const mayServe = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
-      if (mayServe) throw cannotConnect(cause);
+      if (mayServe) {
+        this.#warn(`no further connection to ${host.name} can be opened: ${messageOf(cause)}`);
+        throw cannotConnect(cause);
+      }
       // A search may have found a host in the meantime.
       if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
       return undefined;

@@ -13,7 +13,7 @@ import {
   overloaded,
   toDomainError,
 } from './errors.ts';
-import { HostSearch, type SearchSettings } from './host-search.ts';
+import { type Connect, HostSearch, type SearchSettings } from './host-search.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {
@@ -59,12 +59,13 @@ export class PostgresPool {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#settings = settings;
     this.#warn = warn;
-    this.hosts = new HostSearch(settings, async (host, timeoutMs, signal) => {
+    const connect: Connect = async (host, timeoutMs, signal) => {
       if (this.#isClosed) throw storeClosed();
       const connection = new Connection(createClient(host.url));
       await connection.open(settings, warn, timeoutMs, signal);
       return connection;
-    });
+    };
+    this.hosts = new HostSearch(settings, connect, warn);
     this.#queues = {
       calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
       feed: new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts),

@@ -3,7 +3,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Connection } from '../../../src/storage/postgres/connection.ts';
-import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import { type Connect, HostSearch } from '../../../src/storage/postgres/host-search.ts';
 import type { Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
 
@@ -25,13 +25,14 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
       setTimeout(() => reject(new Error('does not answer in time')), timeoutMs);
     });
   const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const search: HostSearch = new HostSearch(settings, async ({ name }, timeoutMs, signal) => {
+  const connect: Connect = async ({ name }, timeoutMs, signal) => {
     asked[name] = (asked[name] ?? 0) + 1;
     const answer = answers.get(name) ?? 'fails';
     if (answer === 'hangs') await hang(timeoutMs, signal);
     if (answer === 'fails') throw new Error('takes no writes');
     return new Connection(new Client());
-  });
+  };
+  const search = new HostSearch(settings, connect, () => {});
   t.after(() => search.close());
   search.failure = { cause: new Error('gone') };
   const pass = async (ms: number) => {

@@ -102,6 +102,26 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
   await untilOpen(5);
 });
 
+it('a server that refuses further connections causes a warning, and the open connections serve', async (t) => {
+  const url = new URL(await postgres.createDatabase());
+  const name = `renewed_${url.pathname.slice(1)}`;
+  const session = await openSession(t, url.href);
+  await session.query(`CREATE ROLE ${name} LOGIN PASSWORD 'old'`);
+  await session.query(`ALTER DATABASE ${url.pathname.slice(1)} OWNER TO ${name}`);
+  [url.username, url.password] = [name, 'old'];
+  const warnings: string[] = [];
+  const onWarning = (warning: string) => warnings.push(warning);
+  const store = await openPostgresStore(url.href, { ...patient, onWarning });
+  t.after(() => store.close());
+  await session.query(`ALTER ROLE ${name} PASSWORD 'new'`);
+  await session.lock('users');
+  const reads = Array.from({ length: 3 }, () => store.users.get(1));
+  const text = `no further connection to ${url.host} can be opened: password authentication failed for user "${name}"`;
+  await until(() => warnings.includes(text), 'the refusal is reported');
+  await session.unlock();
+  assert.deepEqual(await Promise.all(reads), [undefined, undefined, undefined]);
+});
+
 describe('a PostgreSQL call whose signal is aborted', () => {
   it('ends at once while it waits or runs, and releases its connection', async (t) => {
     const { store, url } = await open(t, { ...patient, poolSize: 3 });
