@@ -7,13 +7,14 @@ import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts
 import { processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
-import { findVersion, foreignMeta, schemaVersion } from './schema.ts';
+import { findVersion, foreignMeta, hiddenRows, schemaVersion } from './schema.ts';
 import { readServerState, type ServerState } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
+const showRows = `${ownTables}, or add policies that show all rows`;
 // Ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
@@ -74,6 +75,7 @@ async function examineHost(
       // Without a version, any tables are those of another program.
       examineCollations(isForeign ? 0 : state.other_collations, state.collation),
       schema,
+      ...(state.filtered.length > 0 ? [warn(hiddenRows(state.filtered), showRows)] : []),
       examineEncryption(client),
       ...ids,
       ...((hasStandbys || role === 'standby') && !state.may_compare_logs ? [noStandbyReads] : []),

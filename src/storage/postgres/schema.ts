@@ -79,6 +79,9 @@ export const schemaVersion = migrations.length;
 
 export const foreignMeta = 'a table meta of another program is there: use a separate database or schema';
 
+export const hiddenRows = (tables: readonly string[]): string =>
+  `row level security is active on ${tables.join(', ')}: rows that no policy shows to the user are missing`;
+
 // An arbitrary number, which other programs are unlikely to use for their advisory locks.
 const migrationLock = 7_283_551_900;
 
@@ -87,9 +90,12 @@ const migrationLock = 7_283_551_900;
  * With `mustExist`, throws if it has no tables yet. After a failure the transaction is open: close the connection.
  */
 export async function prepareSchema(client: ClientBase, warn: Warn, mustExist = false): Promise<void> {
-  const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
-  const encoding = rows[0]?.server_encoding;
+  const { rows } = await client.query<{ encoding: string; filtered: boolean | null }>(
+    `SELECT current_setting('server_encoding') AS encoding, row_security_active(to_regclass('users')) AS filtered`,
+  );
+  const { encoding, filtered } = rows[0] ?? {};
   if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
+  if (filtered) warn(hiddenRows(['users']));
   const version = await findVersion(client);
   if (version === 0 && mustExist) throw noTables();
   if (version < schemaVersion) await migrate(client, warn);

@@ -31,6 +31,8 @@ export interface ServerState extends QueryResultRow {
   readonly may_compare_logs: boolean;
   /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
   readonly denied: readonly string[];
+  /** The tables of which row level security may hide rows from the user. */
+  readonly filtered: readonly string[];
   /** The positions that a session of the feed takes at once; NULL if there is no feed. */
   readonly cache: number | null;
   /** How many more connections the server, the role and the database allow. */
@@ -69,6 +71,8 @@ const stateSql = `
           AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
       UNION ALL SELECT name FROM unnest('{${deletionFunctions}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
         AND NOT has_function_privilege(to_regprocedure(name || '(integer)'), 'EXECUTE'))) AS denied,
+    to_json(ARRAY(SELECT name FROM unnest('{meta,${tableNames}}'::text[]) AS name
+      WHERE row_security_active(to_regclass(name)))) AS filtered,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
       unused - current_setting('superuser_reserved_connections')::int

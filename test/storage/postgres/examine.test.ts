@@ -249,6 +249,26 @@ describe('the examination of a PostgreSQL database', () => {
     await store.users.delete(7);
   });
 
+  it('reports row level security, which hides rows from a user, and a store that is opened warns of it', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`
+      CREATE ROLE tenant LOGIN PASSWORD 'tenant';
+      GRANT ALL ON ALL TABLES IN SCHEMA public TO tenant;
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO tenant;
+      ALTER TABLE users ENABLE ROW LEVEL SECURITY;
+      ALTER TABLE changes ENABLE ROW LEVEL SECURITY`);
+    assert.deepEqual(await problemsOf(url.href), [], 'it does not apply to the owner');
+    [url.username, url.password] = ['tenant', 'tenant'];
+    const problem = (names: string) =>
+      `row level security is active on ${names}: rows that no policy shows to the user are missing`;
+    assert.deepEqual(await problemsOf(url.href), [`warn HOST: ${problem('users, changes')}`]);
+    const warnings: string[] = [];
+    const store = await openPostgresStore(url.href, { onWarning: (warning) => warnings.push(warning) });
+    await store.close();
+    assert.deepEqual(warnings, [problem('users')]);
+  });
+
   it('reports a user who may not execute the function that deletes users with their posts', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
