@@ -27,6 +27,8 @@ export class HostSearch {
   failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
   /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
+  /** The number of statements that have succeeded. The pool counts them. */
+  succeeded = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;
   readonly #warn: Warn;
@@ -89,16 +91,17 @@ export class HostSearch {
   }
 
   /**
-   * With several hosts, abandons the current one unless it accepts a connection soon. A host that hangs closes no
-   * connection, so calls would wait for their timeouts.
+   * With several hosts, abandons the current one unless it accepts a connection soon, or completes a statement. A host
+   * that hangs closes no connection, so calls would wait for their timeouts. A pooler may only have no free session.
    */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
-    const host = this.current;
+    const [host, before] = [this.current, this.succeeded];
     this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
-        if (host !== this.current || sqlState(cause) !== undefined || isRefusal(cause)) return;
+        const isAlive = this.succeeded > before || sqlState(cause) !== undefined || isRefusal(cause);
+        if (isAlive || host !== this.current) return;
         this.failure = { cause };
         this.generation += 1;
         // Ends all running calls.

@@ -193,6 +193,7 @@ export class PostgresPool {
         const sql = { name: this.#usesNames ? name : undefined, text, values: [...values] };
         const { rows } = await connection.client.query<Row>(sql);
         if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
+        this.hosts.succeeded += 1;
         return rows;
       } finally {
         clearTimeout(timer);

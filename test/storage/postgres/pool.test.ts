@@ -963,6 +963,34 @@ describe('a PostgreSQL pool', () => {
     assert.deepEqual(destroyed, ['postgres://a', 'postgres://a'], 'the probe and the open connection');
   });
 
+  it('keeps a host that completes a statement while it accepts no connection, as a busy pooler', async (t) => {
+    const limits = { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 };
+    const { pool, connects, setups, destroyed } = slowPool(t, limits);
+    const read = () => pool.read(prepared('SELECT 1'), []);
+    const first = read();
+    await settle();
+    connects[0]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    await first;
+    const check = async () => {
+      pool.hosts.check();
+      await settle();
+      connects.at(-1)?.resolve();
+      await settle();
+    };
+    await check();
+    await read();
+    t.mock.timers.tick(100);
+    await settle();
+    assert.equal(pool.hosts.failure, undefined);
+    assert.equal(destroyed.length, 1, 'only the probe is ended');
+    await check();
+    t.mock.timers.tick(100);
+    await settle();
+    assert.notEqual(pool.hosts.failure, undefined, 'statements before the check do not count');
+  });
+
   it('leaves a host that does not answer the first statement of a connection', async (t) => {
     const { pool, connects, destroyed } = slowPool(t, { hosts, statementTimeoutMs: 10_000 });
     const aborter = new AbortController();
