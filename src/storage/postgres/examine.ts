@@ -174,7 +174,7 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
 }
 
 function examineSchema(version: number, state: ServerState): Finding {
-  const { schema, taken, may_create, owns, read_only, denied } = state;
+  const { schema, taken, may_create, owns, read_only, denied, keyless } = state;
   const text = `the schema has version ${version}`;
   if (schema === null) {
     const remedy = 'create the schema, or run GRANT USAGE ON SCHEMA … TO the user';
@@ -188,6 +188,9 @@ function examineSchema(version: number, state: ServerState): Finding {
     // Without the sequences, the service works, but not `export`, `import` and `copy`.
     const report = denied.every((name) => name.endsWith('_seq')) ? warn : fail;
     return report(`the user lacks privileges on ${denied.join(', ')}`, ownTables);
+  }
+  if (version === schemaVersion && keyless.length > 0) {
+    return fail(`no primary key is on ${keyless.join(', ')}`, 'restore again, into an empty database');
   }
   if (version === schemaVersion) return ok(`${text}, in ${schema}`);
   if (!owns && !read_only) {

@@ -3,7 +3,8 @@ import { recordKinds } from '../../domain/record.ts';
 import { childTables, tables } from '../tables.ts';
 import { firstOf } from './connection.ts';
 
-const tableNames = [...recordKinds, 'idempotency_keys', 'changes', 'change_feed'];
+const keyedTables = [...recordKinds, 'idempotency_keys', 'changes'];
+const tableNames = [...keyedTables, 'change_feed'];
 const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${name}`);
 
@@ -33,6 +34,8 @@ export interface ServerState extends QueryResultRow {
   readonly denied: readonly string[];
   /** The tables of which row level security may hide rows from the user. */
   readonly filtered: readonly string[];
+  /** The tables that need a primary key, but have none. */
+  readonly keyless: readonly string[];
   /** The positions that a session of the feed takes at once; NULL if there is no feed. */
   readonly cache: number | null;
   /** How many more connections the server, the role and the database allow. */
@@ -73,6 +76,8 @@ const stateSql = `
         AND NOT has_function_privilege(to_regprocedure(name || '(integer)'), 'EXECUTE'))) AS denied,
     to_json(ARRAY(SELECT name FROM unnest('{meta,${tableNames}}'::text[]) AS name
       WHERE row_security_active(to_regclass(name)))) AS filtered,
+    to_json(ARRAY(SELECT name FROM unnest('{${keyedTables}}'::text[]) AS name
+      WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(name) AND indisprimary))) AS keyless,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
     GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
       unused - current_setting('superuser_reserved_connections')::int

@@ -99,6 +99,11 @@ describe('the examination of a PostgreSQL database', () => {
       'fail HOST: the sequence changes_position_seq is behind 8',
     ],
     [
+      'tables without a primary key, which a restore has failed to create',
+      () => 'ALTER TABLE changes DROP CONSTRAINT changes_pkey',
+      'fail HOST: no primary key is on changes',
+    ],
+    [
       'a server that accepts no writes',
       (name) => `ALTER DATABASE ${name} SET default_transaction_read_only = on`,
       'warn no host takes writes',
