@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError, unlessAborted } from '../../domain/errors.ts';
 import { shared } from '../../domain/promises.ts';
-import { firstOf, prepared } from './connection.ts';
+import { firstOf, prepared, type Send } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 
 /** The outcome of a read that was meant for a standby. */
@@ -93,6 +93,16 @@ export function standbyReads(
     standby.pool.ping(replayed).then(use, () => skip(standby));
   };
 
+  /** The replayed position of a connection. Asks for it unless the known one is far enough. */
+  const positionOf = async (connection: object, send: Send, needed: LogPosition): Promise<LogPosition> => {
+    const known = replayedBy.get(connection);
+    if (includes(known, needed)) return known;
+    const [current] = await send<LogPosition & QueryResultRow>(replayed);
+    if (current === undefined) throw new Error('the server is not a standby');
+    replayedBy.set(connection, current);
+    return current;
+  };
+
   /** Resolves to `undefined` if the primary must serve the read. */
   const readFrom = async <Row extends QueryResultRow>(
     standby: Standby,
@@ -125,14 +135,10 @@ export function standbyReads(
       const rows = await standby.pool.reads(
         async (send, connection) => {
           for (;;) {
-            let known = replayedBy.get(connection);
-            if (!includes(known, needed)) {
-              [known] = await send<LogPosition & QueryResultRow>(replayed);
-              if (known === undefined) throw new Error('the server is not a standby');
-              replayedBy.set(connection, known);
-            }
+            const known = await positionOf(connection, send, needed);
             lagBytes ??= Math.max(0, needed.bytes - known.bytes);
             if (ending.signal.aborted) throw aborted(ending.signal);
+            // Another attempt may be on a connection to a restarted standby, which is further behind.
             sentAt = includes(known, needed) ? performance.now() : undefined;
             if (sentAt !== undefined) return await send<Row>(sql, values);
             await delay(pollIntervalMs);

@@ -411,6 +411,25 @@ describe('a read from a standby', () => {
     await assert.rejects(Promise.all(working), { kind: 'cancelled' });
   });
 
+  it('waits again if another attempt finds a restarted standby, which is behind', async () => {
+    const positions = [100, 99, 100];
+    const sent: unknown[] = [];
+    const answer: Send = async <Row>({ text }: { text: string }) => {
+      const isQuery = text === 'query';
+      sent.push(isQuery ? text : positions[0]);
+      if (isQuery && positions.length === 2) throw new Error('the connection was lost');
+      return [isQuery ? { from: 'standby' } : { ...place, bytes: positions.shift() }] as Row[];
+    };
+    const pool = {
+      ...fakePool(answer),
+      reads: <T>(work: (send: Send, connection: object) => Promise<T>) =>
+        work(answer, {}).catch(() => work(answer, {})),
+    };
+    const { read } = standbyReads(primary, [{ host: 'h:1', pool }]);
+    assert.deepEqual(await read({ text: 'query' }, []), [{ from: 'standby' }]);
+    assert.deepEqual(sent, [100, 'query', 99, 100, 'query']);
+  });
+
   it('goes to the primary if the standby does not report its position in time', async () => {
     const { read, outcomes } = open({ known: false });
     for (let i = 0; i < 2; i += 1) assert.deepEqual(await read(), [{ from: 'primary' }]);
