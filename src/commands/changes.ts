@@ -53,23 +53,16 @@ export const changes: Command = {
         const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
-          const lines = events.map(({ data, event }) => (data && event !== 'gone' ? `${data}\n` : ''));
-          const text = lines.join('');
+          const text = linesOf(events);
           // A reader that does not read never ends a write.
           if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
-          const gone = events.find(({ event }) => event === 'gone');
-          if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
+          checkGone(events);
         }
       } catch (error) {
         if (signal.aborted) break;
-        // A retry would not help: `fetch` refuses to send requests to the ports of other protocols.
-        if (error instanceof TypeError && messageOf(error.cause) === 'bad port')
-          throw new UsageError(`--url must have another port: ${url.port} is reserved for another protocol`);
-        // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
-        const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
-        if (!isLost && !(error instanceof DomainError)) throw error;
+        checkRetryable(error, url);
         context.stderr.write(`users-service: ${describeError(error)}\n`);
         if (error instanceof DomainError && error.kind === 'gone') return goneCode;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
@@ -82,6 +75,27 @@ export const changes: Command = {
     return 0;
   },
 };
+
+/** The changes among the events, a line of JSON each. */
+function linesOf(events: readonly Event[]): string {
+  return events.map(({ data, event }) => (data && event !== 'gone' ? `${data}\n` : '')).join('');
+}
+
+function checkGone(events: readonly Event[]): void {
+  const gone = events.find(({ event }) => event === 'gone');
+  if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
+}
+
+/** Throws an error that would occur again after the next attempt to connect. */
+function checkRetryable(error: unknown, url: URL): void {
+  if (error instanceof DomainError) return;
+  // `fetch` refuses to send requests to the ports of other protocols.
+  if (error instanceof TypeError && messageOf(error.cause) === 'bad port')
+    throw new UsageError(`--url must have another port: ${url.port} is reserved for another protocol`);
+  // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
+  const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
+  if (!isLost) throw error;
+}
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
