@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { connect } from 'node:tls';
-import { optionRows } from '../config.ts';
+import { type Config, optionRows } from '../config.ts';
 import { authority, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
@@ -90,8 +90,7 @@ function failed(error: unknown, option = ''): Finding[] {
 }
 
 async function examinePorts({ config }: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {
-  const { host, port, 'grpc-port': grpcPort, 'tls-cert': path } = config;
-  const isRunning = path === undefined && (await isServing(host, port));
+  const { host, port, 'grpc-port': grpcPort } = config;
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -100,20 +99,33 @@ async function examinePorts({ config }: ParsedConfig, files: Files | UsageError)
     } catch (error) {
       if (!(error instanceof StartError)) throw error;
       const what = `${name}: ${error.message}`;
-      if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
-      // A running service usually has both ports.
-      if (isRunning) return ok(`${what}, by a service that is healthy`);
-      const remedy = 'choose another port, unless this service is already running there';
-      if (path === undefined) return fail(what, remedy);
-      const served = await fingerprintAt(host, number);
-      if (served === undefined || !('tls' in files)) return warn(what, remedy);
-      return served === new X509Certificate(files.tls.cert).fingerprint256
-        ? ok(`${what}, by a service with the certificate of ${path}`)
-        : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
+      return what.endsWith(' is in use')
+        ? await examineUsedPort(what, number, config, files)
+        : fail(what, 'choose another address or port');
     }
   };
   const http = await examine('port', port);
   return grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
+}
+
+/** Examines whether a port that is in use belongs to this service, which may be running. */
+async function examineUsedPort(
+  what: string,
+  number: number,
+  { host, port, 'tls-cert': path }: Config,
+  files: Files | UsageError,
+): Promise<Finding> {
+  const remedy = 'choose another port, unless this service is already running there';
+  if (path === undefined) {
+    // A running service usually has both ports, so its HTTP port is asked for both.
+    const isRunning = await isServing(host, port);
+    return isRunning ? ok(`${what}, by a service that is healthy`) : fail(what, remedy);
+  }
+  const served = await fingerprintAt(host, number);
+  if (served === undefined || !('tls' in files)) return warn(what, remedy);
+  return served === new X509Certificate(files.tls.cert).fingerprint256
+    ? ok(`${what}, by a service with the certificate of ${path}`)
+    : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
 }
 
 /** Whether a service like this one answers at the port. */
