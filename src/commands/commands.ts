@@ -45,14 +45,18 @@ export async function run(context: CommandContext): Promise<number> {
     else if (has('--version', '-v')) stdout.write(`${packageVersion}\n`);
     else return (await command.run(context, readArguments(args, command))) ?? 0;
     return 0;
-  } catch (caught) {
-    let error: unknown = caught;
-    // Report the original error, not the one from cleaning up.
-    while (error instanceof SuppressedError) error = error.suppressed;
-    const problems = error instanceof UsageError ? error.message.split('\n') : [describeError(error)];
-    // On a terminal, the message replaces a progress bar.
-    if (stderr.isTTY) stderr.write('\r\u001b[K');
-    for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
-    return error instanceof UsageError || isInvalid(error) ? 2 : 1;
+  } catch (error) {
+    return printError(error, stderr);
   }
+}
+
+/** Prints the problems of an error, and returns the exit code. */
+function printError(error: unknown, stderr: CommandContext['stderr']): number {
+  // Report the original error, not the one from cleaning up.
+  if (error instanceof SuppressedError) return printError(error.suppressed, stderr);
+  const problems = error instanceof UsageError ? error.message.split('\n') : [describeError(error)];
+  // On a terminal, the message replaces a progress bar.
+  if (stderr.isTTY) stderr.write('\r\u001b[K');
+  for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
+  return error instanceof UsageError || isInvalid(error) ? 2 : 1;
 }
