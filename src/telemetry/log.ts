@@ -61,32 +61,31 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   let now = 0;
   let time = '';
 
+  const toLine = (event: Line, count: number, maxLength: number): Text => {
+    const lines = event.type === 'dropped' ? event.count : 1;
+    const line = `${toText(event, time, count, maxLength)}\n`;
+    const bytes = Buffer.byteLength(line);
+    // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F, which
+    // alone is harmless.
+    if (bytes === line.length) return { text: line, bytes, events: 1, lines };
+    const text = escapeControls(line);
+    return { text, bytes: Buffer.byteLength(text), events: 1, lines };
+  };
   const add = (event: Line, count = 1): void => {
     // All lines of the same millisecond use the same text of its time.
     if (now !== Date.now()) {
       now = Date.now();
       time = new Date(now).toISOString();
     }
-    let line = `${toText(event, time, count, maxFieldLength)}\n`;
-    let bytes = Buffer.byteLength(line);
-    // JSON does not escape the control characters from U+007F. That one alone is harmless. Most lines are ASCII, with
-    // one byte a character.
-    if (bytes > line.length) {
-      line = escapeControls(line);
-      bytes = Buffer.byteLength(line);
-    }
-    if (bytes > maxTextBytes) {
-      line = `${escapeControls(toText(event, time, count, shortFieldLength))}\n`;
-      bytes = Buffer.byteLength(line);
-    }
-    const lines = event.type === 'dropped' ? event.count : 1;
+    let line = toLine(event, count, maxFieldLength);
+    if (line.bytes > maxTextBytes) line = toLine(event, count, shortFieldLength);
     const last = texts.at(-1);
-    if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
-      last.text += line;
-      last.bytes += bytes;
-      last.events += 1;
-      last.lines += lines;
-    } else texts.push({ text: line, bytes, events: 1, lines });
+    if (last !== undefined && last.bytes + line.bytes <= maxTextBytes) {
+      last.text += line.text;
+      last.bytes += line.bytes;
+      last.events += line.events;
+      last.lines += line.lines;
+    } else texts.push(line);
   };
   const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
@@ -120,29 +119,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   const writeAll = (): void => {
     for (const text of texts.splice(0)) send(text);
   };
-  /** The kinds of events in this second. Floods of malformed connections must not hide events of another kind. */
-  const floods = new Map<string, { readonly perSecond: number; taken: number; last?: Line }>();
-  const endSecond = (): void => {
-    for (const [kind, { perSecond, taken, last }] of floods) {
-      if (last === undefined) floods.delete(kind);
-      else {
-        print(last, taken - perSecond);
-        // The line just printed counts as the first of the next second.
-        floods.set(kind, { perSecond, taken: 1 });
-      }
-    }
-    if (floods.size > 0) setTimeout(endSecond, 1_000).unref();
-  };
-  /** Prints the first events of each second; the others become one line with a count when it ends. */
-  const printLimited = (event: RefusedEvent | FailureEvent): void => {
-    const [kind, perSecond] = event.type === 'refused' ? [`${event.status}`, 1] : [event.where, 20];
-    if (floods.size === 0) setTimeout(endSecond, 1_000).unref();
-    const flood = floods.get(kind) ?? { perSecond, taken: 0 };
-    floods.set(kind, flood);
-    flood.taken += 1;
-    if (flood.taken <= perSecond) print(event);
-    else flood.last = event;
-  };
+  const { printLimited, endSecond } = limitFloods(print);
   return {
     observe(event) {
       if (event.type === 'request') return print(event);
@@ -172,6 +149,34 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       await waitForReader();
     },
   };
+}
+
+/** Limits the lines for events of a kind. Floods of malformed connections must not hide events of another kind. */
+function limitFloods(print: (event: Line, count?: number) => void) {
+  /** The kinds of events in this second. */
+  const floods = new Map<string, { readonly perSecond: number; taken: number; last?: Line }>();
+  const endSecond = (): void => {
+    for (const [kind, { perSecond, taken, last }] of floods) {
+      if (last === undefined) floods.delete(kind);
+      else {
+        print(last, taken - perSecond);
+        // The line just printed counts as the first of the next second.
+        floods.set(kind, { perSecond, taken: 1 });
+      }
+    }
+    if (floods.size > 0) setTimeout(endSecond, 1_000).unref();
+  };
+  /** Prints the first events of each second; the others become one line with a count when it ends. */
+  const printLimited = (event: RefusedEvent | FailureEvent): void => {
+    const [kind, perSecond] = event.type === 'refused' ? [`${event.status}`, 1] : [event.where, 20];
+    if (floods.size === 0) setTimeout(endSecond, 1_000).unref();
+    const flood = floods.get(kind) ?? { perSecond, taken: 0 };
+    floods.set(kind, flood);
+    flood.taken += 1;
+    if (flood.taken <= perSecond) print(event);
+    else flood.last = event;
+  };
+  return { printLimited, endSecond };
 }
 
 function jsonText(event: Line, time: string, count: number, maxLength: number): string {
