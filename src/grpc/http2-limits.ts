@@ -129,14 +129,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     if (!isReading()) return;
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
     stream.push = headers['grpc-encoding'] === undefined ? pushSlices : pushCompressed;
-    // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
-    if (isLongTimeout(String(headers['grpc-timeout']))) delete headers['grpc-timeout'];
-    let binaryValues = 0;
-    for (const name in headers) {
-      // grpc-js ignores invalid metadata too, but logs it, API keys included.
-      if (!isValid(name, headers[name])) delete headers[name];
-      else if (isBinary(name)) binaryValues += String(headers[name]).split(',', maxBinaryValues + 1).length;
-    }
+    const binaryValues = cleanMetadata(headers);
     open.push(stream);
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
@@ -160,6 +153,19 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
       unsubscribe('http2.server.stream.close', remove);
     },
   };
+}
+
+/** Removes metadata that grpc-js handles badly. Returns the number of binary values. */
+function cleanMetadata(headers: IncomingHttpHeaders): number {
+  // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
+  if (isLongTimeout(String(headers['grpc-timeout']))) delete headers['grpc-timeout'];
+  let binaryValues = 0;
+  for (const name in headers) {
+    // grpc-js ignores invalid metadata too, but logs it, API keys included.
+    if (!isValid(name, headers[name])) delete headers[name];
+    else if (isBinary(name)) binaryValues += String(headers[name]).split(',', maxBinaryValues + 1).length;
+  }
+  return binaryValues;
 }
 
 function isLongTimeout(timeout: string): boolean {
