@@ -140,6 +140,21 @@ export class WorkerPool {
       const { http, grpc } = this.#bound;
       this.#ports = { port: portOf(http), grpcPort: grpc !== undefined && portOf(grpc) };
     }
+    const { child, ready } = this.#fork();
+    const addresses = await ready;
+    const { http, grpc } = this.#bound ?? addresses;
+    if (addresses.http !== http || addresses.grpc !== grpc) {
+      // The other workers exited while this one started, and their free port was lost.
+      await this.#stop(child);
+      throw new Error('a new worker cannot listen on the ports of the other workers');
+    }
+    // An earlier `stop` is lost, because the worker did not listen for messages yet.
+    if (child.stopping) sendTo(child.worker, 'stop');
+    return { addresses, child };
+  }
+
+  /** Starts a worker. `ready` resolves when it listens, and fails if it exits before. */
+  #fork(): { readonly child: Child; readonly ready: Promise<Addresses> } {
     const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
     const worker = forkWorker(this.#ports);
@@ -182,16 +197,7 @@ export class WorkerPool {
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
     });
-    const addresses = await ready;
-    const { http, grpc } = this.#bound ?? addresses;
-    if (addresses.http !== http || addresses.grpc !== grpc) {
-      // The other workers exited while this one started, and their free port was lost.
-      await this.#stop(child);
-      throw new Error('a new worker cannot listen on the ports of the other workers');
-    }
-    // An earlier `stop` is lost, because the worker did not listen for messages yet.
-    if (child.stopping) sendTo(worker, 'stop');
-    return { addresses, child };
+    return { child, ready };
   }
 
   async #refill(): Promise<void> {
@@ -212,7 +218,7 @@ export class WorkerPool {
     const signal = AbortSignal.timeout(reportTimeoutMs);
     const asked = [...this.#metrics.keys()].map((worker) => {
       sendTo(worker, 'report');
-      // Our own event, which `#launch` emits for the answer, or when the worker is gone.
+      // Our own event, which `#fork` emits for the answer, or when the worker is gone.
       return once(worker, 'report', { signal });
     });
     const late = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected').length;
