@@ -31,19 +31,8 @@ export function changes(followers: Followers): Handler {
     const isStream = prefers(request.header('accept'), streamType, otherTypes);
     // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : Math.min(filter.limit, maxReadRows);
-    let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
-    let page: ChangePage | undefined;
-    while (page === undefined) {
-      try {
-        page = await feed.read(query, request);
-      } catch (caught) {
-        if (after !== undefined || !(caught instanceof ChangesGone)) throw caught;
-        const position = caught.oldest - 1;
-        if (position <= query.after) throw caught;
-        // Without a position, start with the oldest kept change, which may be gone before the next read.
-        query = { ...query, after: position };
-      }
-    }
+    const wanted = { ...filter, limit, after: after ?? 0 };
+    const { query, page } = await readFirst(feed, wanted, after !== undefined, request);
     if (!isStream) return batch(feed, { ...query, limit: filter.limit }, page, request);
     return {
       status: 200,
@@ -57,6 +46,29 @@ export function changes(followers: Followers): Handler {
       body: { chunks: followers.follow(query, request, epoch) },
     };
   };
+}
+
+interface First {
+  readonly query: ChangeQuery;
+  readonly page: ChangePage;
+}
+
+/** Without a position, starts with the oldest kept change, which may be gone before the next read. */
+async function readFirst(
+  feed: ChangeFeed,
+  query: ChangeQuery,
+  hasPosition: boolean,
+  request: HttpRequest,
+): Promise<First> {
+  try {
+    return { query, page: await feed.read(query, request) };
+  } catch (caught) {
+    if (hasPosition || !(caught instanceof ChangesGone)) throw caught;
+    const after = caught.oldest - 1;
+    // A store that repeats its error would never end the attempts.
+    if (after <= query.after) throw caught;
+    return await readFirst(feed, { ...query, after }, hasPosition, request);
+  }
 }
 
 async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, request: HttpRequest) {
