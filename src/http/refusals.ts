@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
-import { connectionOf, type RunningRequest } from './connection.ts';
+import { type Connection, connectionOf, type RunningRequest } from './connection.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
@@ -76,35 +76,43 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   if (connection.failed) return;
   connection.failed = true;
   const refusal = parserRefusal(error);
-  const response = connection.newest;
-  if (refusal === undefined) {
-    // For example, the client does not accept the certificate, or does not use TLS.
-    if (error.code?.startsWith('ERR_SSL_'))
-      reportRefusal({ status: 400, message: `TLS failed: ${error.reason}` }, observe);
-    socket.destroy();
-  }
+  // For example, the client does not accept the certificate, or does not use TLS.
+  if (refusal === undefined && error.code?.startsWith('ERR_SSL_'))
+    reportRefusal({ status: 400, message: `TLS failed: ${error.reason}` }, observe);
   // Probably opened in advance and not used. The client would take a 408 for the response to its first request.
-  else if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy();
-  // The error is in the head of a new request.
-  else if (response === undefined || response.req.complete)
-    afterResponse(response, () => refuse(socket, refusal, observe));
-  // The error is in the body of a request. Its handler fails, or its reply is dropped.
-  else if (!response.headersSent) {
-    // A pipelined request that still waits has no id, and is not reported when it ends.
-    const request = connection.running?.response === response ? connection.running : undefined;
-    if (request === undefined) reportRefusal(refusal, observe);
-    const { status, headers, body } = refusalParts(refusal, request);
-    response.writeHead(status, headers);
-    response.write(body);
-    // The request before it limits how long this response waits for the socket.
-    const ms = connection.running?.writeTimeoutMs ?? 0;
-    const limitStall = () => response.once('close', startStallTimer(response, ms));
-    if (response.socket === null) response.once('socket', limitStall);
-    else limitStall();
-    endLingering(response, request);
+  const isUnused = 'bytesRead' in socket && socket.bytesRead === 0;
+  if (refusal === undefined || isUnused) {
+    socket.destroy();
+    return;
   }
+  const response = connection.newest;
+  // The error is in the head of a new request.
+  if (response === undefined || response.req.complete)
+    afterResponse(response, () => refuse(socket, refusal, observe));
+  else if (!response.headersSent) refuseBody(connection, response, refusal, observe);
   // Too late for another status: the current response is the last one.
   else afterResponse(response, () => endSocket(socket));
+}
+
+/** Sends an error that is in the body of a request. The handler of the request fails, or its reply is dropped. */
+function refuseBody(
+  { running }: Connection,
+  response: ServerResponse,
+  refusal: ErrorResponse,
+  observe: Observe,
+): void {
+  // A pipelined request that still waits has no id, and is not reported when it ends.
+  const request = running?.response === response ? running : undefined;
+  if (request === undefined) reportRefusal(refusal, observe);
+  const { status, headers, body } = refusalParts(refusal, request);
+  response.writeHead(status, headers);
+  response.write(body);
+  // The request before it limits how long this response waits for the socket.
+  const ms = running?.writeTimeoutMs ?? 0;
+  const limitStall = () => response.once('close', startStallTimer(response, ms));
+  if (response.socket === null) response.once('socket', limitStall);
+  else limitStall();
+  endLingering(response, request);
 }
 
 /** Handles CONNECT, for which Node has no response object. */
