@@ -27,12 +27,12 @@ export async function readFiles(
     const path = config[flag];
     if (path === undefined) return undefined;
     return await work(path).catch((error) => {
-      const reason = Error.isError(error) ? ('code' in error ? error.code : error.message) : error;
-      problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
+      problems.push(
+        `${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reasonOf(error)})`,
+      );
       return undefined;
     });
   };
-
   const read = async (path: string): Promise<Buffer> => {
     // One of several readers would get all of it, and the others nothing.
     if (config.workers > 1 && (await stat(path)).isFIFO()) throw new Error('workers cannot share a pipe');
@@ -43,8 +43,6 @@ export async function readFiles(
     if (input instanceof Socket && isReload) input.unref();
     return Buffer.concat(await input.toArray());
   };
-  // With `/.`, this also fails for a folder whose files can be listed, but not opened.
-  if (!isReload) await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
   const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
     attempt(flag, `${what} in PEM that can be read`, async (path) => {
       const pem = await read(path);
@@ -52,6 +50,9 @@ export async function readFiles(
       (await import('node:tls')).createSecureContext({ [part]: pem });
       return pem;
     });
+
+  // With `/.`, this also fails for a folder whose files can be listed, but not opened.
+  if (!isReload) await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
   const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
@@ -65,6 +66,12 @@ export async function readFiles(
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
   return tls ? { apiKeys, tls } : { apiKeys };
+}
+
+/** The code of a system error, which is shorter than its message. */
+function reasonOf(error: unknown): unknown {
+  if (!Error.isError(error)) return error;
+  return 'code' in error ? error.code : error.message;
 }
 
 /** Opens a pipe or device, which can be read only once; `undefined` for a regular file. */
