@@ -9,7 +9,16 @@ import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
-import { countOf, endLine, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
+import {
+  countOf,
+  type EndRecord,
+  endLine,
+  importBatch,
+  problemOf,
+  readAll,
+  readFile,
+  readStore,
+} from './records.ts';
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
@@ -129,12 +138,7 @@ ${databaseHelp}`,
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
-    for (const kind of recordKinds) {
-      const [above] = await store.exportRows(kind, lastIds[kind], 1);
-      // A record created meanwhile has raised the last id. Otherwise another program chose its id.
-      if (above !== undefined && above.id > (await store.summary())[kind].lastId)
-        throw new Error(`${nameOf(kind)} ${above.id} is above the last id that the store has assigned`);
-    }
+    await checkLastIds(store, lastIds);
     // Never overwrite an existing file, which may be the only other copy.
     const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
     let isComplete = false;
@@ -169,6 +173,16 @@ ${databaseHelp}`,
   },
 };
 
+/** Throws if a record has an id that the store will assign again. */
+async function checkLastIds(store: Store, lastIds: EndRecord['lastIds']): Promise<void> {
+  for (const kind of recordKinds) {
+    const [above] = await store.exportRows(kind, lastIds[kind], 1);
+    // A record created meanwhile has raised the last id. Otherwise another program chose its id.
+    if (above !== undefined && above.id > (await store.summary())[kind].lastId)
+      throw new Error(`${nameOf(kind)} ${above.id} is above the last id that the store has assigned`);
+  }
+}
+
 export const importRecords: Command = {
   help: `usage: users-service import [FILE] [--database URL] [--partial]
 
@@ -192,17 +206,9 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const input = path === '-' ? stdin : await openStream(path);
     const file = input === undefined ? path : await spool(input, removing);
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
-    const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
-    if (end === undefined && records === 0)
-      throw new Error('the file is empty: even the export of an empty store has an end record');
-    if (end === undefined && flags['partial'] === undefined)
-      throw new Error(
-        `the file has no end record after ${records} records: it is truncated or not a complete export; use --partial to import it anyway`,
-      );
-    if (end !== undefined && (end.records !== records || end.sha256 !== sha256))
-      throw new Error(
-        `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
-      );
+    const checked = await readAll(readFile(file), createProgress(stderr, 'check'));
+    checkEnd(checked, flags['partial'] !== undefined);
+    const { end, records, sha256 } = checked;
     const store = await adopt(cleanup, openStore(url, warnOn(stderr)), closeStore);
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     if (end !== undefined) await store.continueIds(end.lastIds);
@@ -215,6 +221,20 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     stdout.write(`imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
   },
 };
+
+/** Throws unless the content of a file matches its end record, which only a partial file may lack. */
+function checkEnd({ end, records, sha256 }: Awaited<ReturnType<typeof readAll>>, isPartial: boolean): void {
+  if (end === undefined && records === 0)
+    throw new Error('the file is empty: even the export of an empty store has an end record');
+  if (end === undefined && !isPartial)
+    throw new Error(
+      `the file has no end record after ${records} records: it is truncated or not a complete export; use --partial to import it anyway`,
+    );
+  if (end !== undefined && (end.records !== records || end.sha256 !== sha256))
+    throw new Error(
+      `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
+    );
+}
 
 function countText(records: number): string {
   return `${records} record${records === 1 ? '' : 's'}`;
