@@ -1,11 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Origin } from '../../domain/change.ts';
 import { keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { type ListQuery, type Position, positionOf, type Sort } from '../../domain/list-query.ts';
 import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
+import {
+  createStore,
+  type EmbeddedStoreOptions,
+  embeddedNumbers,
+  readStoreNumbers,
+  type TableOperations,
+} from '../store.ts';
 import { childTables, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { memoryFeed } from './changes.ts';
 
@@ -27,55 +34,58 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const isMissingParent = (table: Table, record: object): boolean =>
     table.entriesOf(record).some(([{ parent }, id]) => parent && !rows[parent].has(Number(id)));
 
+  const remove = (table: Table, row: Row, origin: Origin | undefined): void => {
+    rows[table.name].delete(row.id);
+    changes.add(`${table.record}.deleted`, row, origin);
+  };
+
+  const operationsOf = (kind: RecordKind): TableOperations => {
+    const table = tables[kind];
+    const find = (key: Key): Row | undefined => {
+      const row = rows[kind].get(key[0]);
+      return row && isDeepStrictEqual(recordValues(table.keys, row), key) ? row : undefined;
+    };
+    return {
+      get: find,
+      list: (filter, query) => pageOf(matching(table, rows[kind], filter).map(withoutVersion), query),
+      count: (filter) => matching(table, rows[kind], filter).length,
+      create(record, options) {
+        return once(options, () => {
+          if (isMissingParent(table, record)) return undefined;
+          if (lastIds[kind] >= maxId) throw idsExhausted();
+          const values = recordValues(table.given, record);
+          const row = put(kind, toRecord(table.columns, [lastIds[kind] + 1, ...values, 1]));
+          changes.add(`${table.record}.created`, row, options?.origin);
+          return row;
+        });
+      },
+      update(key, patch, options) {
+        const row = find(key);
+        if (row === undefined) return undefined;
+        table.checkVersion(row, options?.expected);
+        const next = table.patched(row, patch);
+        if (next === row) return row;
+        put(kind, next);
+        changes.add(`${table.record}.updated`, next, options?.origin);
+        return next;
+      },
+      delete(key, options) {
+        const row = find(key);
+        if (row === undefined) return false;
+        table.checkVersion(row, options?.expected);
+        for (const child of childTables(table)) {
+          const owned = matching(child, rows[child.name], { userId: row.id });
+          for (const one of owned.sort((a, b) => a.id - b.id)) remove(child, one, options?.origin);
+        }
+        remove(table, row, options?.origin);
+        return true;
+      },
+    };
+  };
+
   return createStore({
     ...(changesKept > 0 && { changes }),
-    operations: byKind((kind) => {
-      const table = tables[kind];
-      const find = (key: Key): Row | undefined => {
-        const row = rows[kind].get(key[0]);
-        return row && isDeepStrictEqual(recordValues(table.keys, row), key) ? row : undefined;
-      };
-      return {
-        get: find,
-        list: (filter, query) => pageOf(matching(table, rows[kind], filter).map(withoutVersion), query),
-        count: (filter) => matching(table, rows[kind], filter).length,
-        create(record, options) {
-          return once(options, () => {
-            if (isMissingParent(table, record)) return undefined;
-            if (lastIds[kind] >= maxId) throw idsExhausted();
-            const values = recordValues(table.given, record);
-            const row = put(kind, toRecord(table.columns, [lastIds[kind] + 1, ...values, 1]));
-            changes.add(`${table.record}.created`, row, options?.origin);
-            return row;
-          });
-        },
-        update(key, patch, options) {
-          const row = find(key);
-          if (row === undefined) return undefined;
-          table.checkVersion(row, options?.expected);
-          const next = table.patched(row, patch);
-          if (next === row) return row;
-          put(kind, next);
-          changes.add(`${table.record}.updated`, next, options?.origin);
-          return next;
-        },
-        delete(key, options) {
-          const row = find(key);
-          if (row === undefined) return false;
-          table.checkVersion(row, options?.expected);
-          for (const child of childTables(table)) {
-            const owned = matching(child, rows[child.name], { userId: row.id });
-            for (const childRow of owned.sort((a, b) => a.id - b.id)) {
-              rows[child.name].delete(childRow.id);
-              changes.add(`${child.record}.deleted`, childRow, options?.origin);
-            }
-          }
-          rows[kind].delete(row.id);
-          changes.add(`${table.record}.deleted`, row, options?.origin);
-          return true;
-        },
-      };
-    }),
+    operations: byKind(operationsOf),
     ping: () => undefined,
     close: () => undefined,
     summary: () => byKind((kind) => ({ count: rows[kind].size, lastId: lastIds[kind] })),
