@@ -131,18 +131,21 @@ export class Followers {
         const text = await this.#nextText(follower, isRecent, query, request);
         if (text !== '') {
           yield text;
-        } else if (beats !== this.#beats) {
+          continue;
+        }
+        if (beats !== this.#beats) {
           beats = this.#beats;
           // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${follower.after}\n\n`;
-        } else {
-          if (isRecent) await woken.promise;
-          // After a failover, the store may end before `from` until the reader notices it.
-          else if (follower.after === after && after < this.#recent.from)
-            await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
-          // All followers wake at once, and one that is behind may read many unwanted changes: let other work run.
-          await scheduler.pause();
+          continue;
         }
+        // After a failover, the store may end before `from` until the reader notices it.
+        const isAtEndOfStore = follower.after === after && after < this.#recent.from;
+        if (isRecent) await woken.promise;
+        else if (isAtEndOfStore)
+          await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
+        // All followers wake at once, and one that is behind may read many unwanted changes: let other work run.
+        await scheduler.pause();
       }
     } catch (caught) {
       if (isOver()) return;
