@@ -201,6 +201,15 @@ export class PostgresPool {
     };
   }
 
+  /** Discards a connection that can serve no call any more. After a mix-up by a pooler, statements lose their names. */
+  #prepareRetry(fault: Fault, connection: Connection): void {
+    const isDemoted = fault === 'stale' && this.#settings.writable;
+    if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
+    if (fault !== 'unprepared') return;
+    this.#usesNames = false;
+    this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
+  }
+
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     let queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {
@@ -219,12 +228,7 @@ export class PostgresPool {
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        const isDemoted = fault === 'stale' && this.#settings.writable;
-        if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
-        if (fault === 'unprepared') {
-          this.#usesNames = false;
-          this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
-        }
+        this.#prepareRetry(fault, connection);
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
         call.connection = undefined;
