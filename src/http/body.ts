@@ -185,6 +185,9 @@ function parseText(text: string): Json {
   }
 }
 
+const [quote, comma, backslash] = [0x22, 0x2c, 0x5c];
+const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
+
 // Checks the text before it is parsed: creating many values takes long, and deep values overflow the stack.
 function checkShape(text: string): void {
   let depth = 0;
@@ -193,13 +196,14 @@ function checkShape(text: string): void {
   for (let i = 0; i < text.length; i += 1) {
     const unit = text.charCodeAt(i);
     if (inString) {
-      if (unit === 0x5c) i += 1;
-      else if (unit === 0x22) inString = false;
-    } else if (unit === 0x22) inString = true;
-    else if (unit === 0x7d || unit === 0x5d) depth -= 1;
-    else if (unit === 0x2c || unit === 0x7b || unit === 0x5b) {
+      // The character after a backslash is part of the string, even a quote.
+      if (unit === backslash) i += 1;
+      else if (unit === quote) inString = false;
+    } else if (unit === quote) inString = true;
+    else if (unit === closeBrace || unit === closeBracket) depth -= 1;
+    else if (unit === comma || unit === openBrace || unit === openBracket) {
       members += 1;
-      if (unit !== 0x2c) depth += 1;
+      if (unit !== comma) depth += 1;
       if (depth > maxJsonDepth) throw tooDeep;
       if (members > maxJsonMembers)
         throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
