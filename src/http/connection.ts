@@ -77,26 +77,34 @@ export class Connection {
     // The length of a chunked body is unknown, so reading pauses at once.
     this.#waitingBytes += headBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
     if (this.#waitingBytes <= maxWaitingBytes || this.#endPause !== undefined) return;
-    const socket = this.#socket;
     memory.hold(this, packetBytes);
-    if (memory.isShort) {
-      memory.hold(this, 0);
-      memory.reportCancel();
-      // Drop the requests now, because a running request may keep the connection in memory for a while.
-      this.waiting.clear();
-      // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
-      const parser: unknown = 'parser' in socket ? socket.parser : undefined;
-      Reflect.set(Object(parser), 'onIncoming', () => 2);
-      socket.destroy();
-      return;
-    }
-    // Further bytes of the client stay in the kernel. Node resumes the socket after each response, so pause it again.
+    if (memory.isShort) this.#drop(memory);
+    else this.#pause(memory);
+  }
+
+  /** Closes the connection, and releases its waiting requests. */
+  #drop(memory: MemoryBudget): void {
+    const socket = this.#socket;
+    memory.hold(this, 0);
+    memory.reportCancel();
+    // Drop the requests now, because a running request may keep the connection in memory for a while.
+    this.waiting.clear();
+    // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
+    const parser: unknown = 'parser' in socket ? socket.parser : undefined;
+    Reflect.set(Object(parser), 'onIncoming', () => 2);
+    socket.destroy();
+  }
+
+  /** Stops reading until the waiting requests have run. Further bytes of the client stay in the kernel. */
+  #pause(memory: MemoryBudget): void {
+    const socket = this.#socket;
     const endPause = (): void => {
       this.#endPause = undefined;
       memory.hold(this, 0);
       socket.off('resume', socket.pause).off('close', endPause).resume();
     };
     this.#endPause = endPause;
+    // Node resumes the socket after each response, so pause it again.
     socket.on('resume', socket.pause).on('close', endPause).pause();
   }
 
