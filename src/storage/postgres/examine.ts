@@ -58,13 +58,7 @@ async function examineHost(
     const sentAt = Date.now();
     const state = await readServerState(client);
     const receivedAt = Date.now();
-    const found = await findVersion(client).catch((error) => {
-      const problem = messageOf(error);
-      if (sqlState(error) === '42501') return fail(problem, ownTables);
-      if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
-      if (!problem.includes('newer release')) throw error;
-      return fail(problem, 'start the newer release');
-    });
+    const found = await findVersion(client).catch(unreadableVersion);
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
     const cache = hasFeed && role === undefined ? Number(state.cache) : 1;
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, cache) : [];
@@ -89,6 +83,16 @@ async function examineHost(
     if (stream instanceof Socket) stream.unref();
     client.end().catch(() => {});
   }
+}
+
+/** Why the version of the schema cannot be read. Throws an error that has another subject. */
+function unreadableVersion(error: unknown): Finding {
+  const problem = messageOf(error);
+  // The user may not read the table.
+  if (sqlState(error) === '42501') return fail(problem, ownTables);
+  if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
+  if (!problem.includes('newer release')) throw error;
+  return fail(problem, 'start the newer release');
 }
 
 function examineServer(state: ServerState, isPooled: boolean, clock: Finding): Finding[] {
