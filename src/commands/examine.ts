@@ -9,7 +9,7 @@ import type { ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
-export const atStart = [examineCertificates, examineOpenFiles, examineSharedFile];
+export const startExaminations = [examineCertificates, examineOpenFiles, examineSharedFile];
 
 /** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(

@@ -2,22 +2,22 @@ import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
-import { createService } from '../service.ts';
+import { type Addresses, createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import type { WorkerPool } from '../workers/worker-pool.ts';
 import {
   type Command,
+  type CommandContext,
   describeError,
   isInvalid,
   onStop,
   packageVersion,
   UsageError,
 } from './command-line.ts';
-import { atStart, examineCertificates, reportProblems, unreachableStandbys } from './examine.ts';
+import { examineCertificates, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';
 
@@ -58,53 +58,12 @@ export const serve: Command = {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
-    let isStopped = false;
-    const hasWorkers = config.workers > 1;
-    const worker = hasWorkers ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
+    const worker =
+      config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
+    let code: number | undefined;
     try {
-      const { promise: started, resolve: begin } = Promise.withResolvers<void>();
-      // During the start, the files may have been read already.
-      context.onSignal('SIGHUP', async () => {
-        await started;
-        await runner.reload();
-        if (!('kill' in runner)) return;
-        // The workers have reported files that they could not use.
-        const files = await readFiles(parsed, { isReload: true }).catch(() => ({ apiKeys: [] }));
-        await reportProblems(parsed, files, log.observe, [examineCertificates]);
-      });
-      const files = await readFiles(parsed);
-      if (worker === undefined) await checkPorts(config);
-      const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-      const runner =
-        hasWorkers && worker === undefined
-          ? await createPool(config, log.observe)
-          : singleService(parsed, files, log, stop, worker);
-      // While serving, a signal stops the service in order. Before that, it ends all processes at once.
-      let end = (code: number) => {
-        if ('kill' in runner) runner.kill();
-        context.exit(code);
-      };
-      onStop(context, (code) => end(code), ['SIGINT', 'SIGTERM']);
-      const addresses = await runner.start();
-      if (typeof addresses === 'number') return addresses;
-      end = () => stop();
-      begin();
-      keepNewObjectsYoung();
-      const { http, grpc } = addresses;
-      if (worker !== undefined) worker.ready(addresses);
-      // Without a log, still print the addresses: with port 0 there is no other way to learn them.
-      else if (config.log === 'off')
-        stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
-      const reporting = new AbortController();
-      const examinations = [...atStart, () => unreachableStandbys(config, reporting.signal)];
-      // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
-      const reported = worker === undefined && reportProblems(parsed, files, log.observe, examinations);
-      await stopped;
-      // A standby that does not respond must not delay the stop.
-      reporting.abort();
-      await Promise.all([reported, runner.stop()]);
-      isStopped = true;
-      return 0;
+      code = await runUntilStopped(context, parsed, log, worker);
+      return code;
     } catch (error) {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
     } finally {
@@ -112,10 +71,66 @@ export const serve: Command = {
       worker?.close();
       await log.end();
       // If the reader of the log has stopped reading, its pipe would keep the process alive.
-      if (isStopped && stdout.writableLength > 0) context.exit(0);
+      if (code === 0 && stdout.writableLength > 0) context.exit(0);
     }
   },
 };
+
+/** What this process runs: the workers as their primary, or a service, alone or as a worker. */
+interface Runner {
+  /** Resolves when it listens, or to the exit code of a worker that has printed why it cannot start. */
+  start(): Promise<Addresses | number>;
+  stop(): Promise<void>;
+  /** Reads the certificate and the keys again. Reports a failure. */
+  reload(): Promise<void>;
+  /** Ends the workers at once. */
+  kill?(): void;
+}
+
+/** Resolves to the exit code, after a signal has stopped the service in order, or when a worker cannot start. */
+async function runUntilStopped(
+  context: CommandContext,
+  parsed: ParsedConfig,
+  log: Log,
+  worker: WorkerLink | undefined,
+): Promise<number> {
+  const { config } = parsed;
+  const { promise: started, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+  // During the start, the files may have been read already.
+  context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
+  const files = await readFiles(parsed);
+  if (worker === undefined) await checkPorts(config);
+  const runner: Runner =
+    config.workers > 1 && worker === undefined
+      ? await workers(parsed, log.observe)
+      : singleService(parsed, files, log, stop, worker);
+  // While serving, a signal stops the service in order. Before that, it ends all processes at once.
+  let end = (code: number) => {
+    runner.kill?.();
+    context.exit(code);
+  };
+  onStop(context, (code) => end(code), ['SIGINT', 'SIGTERM']);
+  const addresses = await runner.start();
+  if (typeof addresses === 'number') return addresses;
+  end = () => stop();
+  begin();
+  keepNewObjectsYoung();
+  const { http, grpc } = addresses;
+  if (worker !== undefined) worker.ready(addresses);
+  // Without a log, still print the addresses: with port 0 there is no other way to learn them.
+  else if (config.log === 'off')
+    context.stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
+  const reporting = new AbortController();
+  const examinations = [...startExaminations, () => unreachableStandbys(config, reporting.signal)];
+  // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
+  const reported = worker === undefined && reportProblems(parsed, files, log.observe, examinations);
+  await stopped;
+  // A standby that does not respond must not delay the stop.
+  reporting.abort();
+  await Promise.all([reported, runner.stop()]);
+  return 0;
+}
 
 /**
  * Makes V8 allocate all new objects in the young generation. The first gRPC calls all survive a collection, so V8 would
@@ -149,13 +164,25 @@ export async function tryPort(option: 'port' | 'grpcPort', host: string, port: n
   await openPort(option, host, port, server, true);
 }
 
-async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {
+async function workers(parsed: ParsedConfig, observe: Observe): Promise<Runner> {
+  const { config } = parsed;
   const { WorkerPool } = await import('../workers/worker-pool.ts');
   const { workers: count, port, 'grpc-port': grpcPort } = config;
   const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   // A longer timer would end at once.
   const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
-  return new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
+  const pool = new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
+  return {
+    start: () => pool.start(),
+    stop: () => pool.stop(),
+    async reload() {
+      await pool.reload();
+      // The workers have reported files that they could not use.
+      const files = await readFiles(parsed, { isReload: true }).catch(() => ({ apiKeys: [] }));
+      await reportProblems(parsed, files, observe, [examineCertificates]);
+    },
+    kill: () => pool.kill(),
+  };
 }
 
 /** The service in this process, which is the only process or a worker. */
@@ -165,7 +192,7 @@ function singleService(
   { observe, lost }: Log,
   stop: () => void,
   worker: WorkerLink | undefined,
-) {
+): Runner {
   const { config } = parsed;
   const service = createService({
     ...optionsOf(config),
@@ -190,7 +217,8 @@ function singleService(
         const files = await readFiles(parsed, { isReload: true });
         const { tls, apiKeys } = files;
         if (tls === undefined && config['api-keys-file'] === undefined) {
-          return observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
+          observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
+          return;
         }
         if (tls !== undefined) service.setTls(tls);
         service.setApiKeys(apiKeys);

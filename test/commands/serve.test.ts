@@ -13,7 +13,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
-import { atStart, reportProblems, unreachableStandbys } from '../../src/commands/examine.ts';
+import { reportProblems, startExaminations, unreachableStandbys } from '../../src/commands/examine.ts';
 import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
@@ -295,7 +295,12 @@ describe('a signal to the service', () => {
     });
     const found: unknown[] = [];
     const settings = { WORKERS: '2', MAX_CONNECTIONS: '1' };
-    await reportProblems(parseConfig({}, settings), { apiKeys: [] }, (event) => found.push(event), atStart);
+    await reportProblems(
+      parseConfig({}, settings),
+      { apiKeys: [] },
+      (event) => found.push(event),
+      startExaminations,
+    );
     assert.deepEqual(found, [{ type: 'failure', where: 'process', cause }]);
   });
 
@@ -320,7 +325,12 @@ describe('a signal to the service', () => {
       t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
       const found: unknown[] = [];
       const settings = { WORKERS: workers, DATABASE_URL: database, MAX_CONNECTIONS: '1' };
-      await reportProblems(parseConfig({}, settings), { apiKeys: [] }, (event) => found.push(event), atStart);
+      await reportProblems(
+        parseConfig({}, settings),
+        { apiKeys: [] },
+        (event) => found.push(event),
+        startExaminations,
+      );
       const what = 'SQLite 3.51.2 may damage a file to which several processes write';
       const message = `${what}; use Node.js 24.15 or 26, or one process`;
       assert.deepEqual(found, Array(warnings).fill({ type: 'warning', message }));
