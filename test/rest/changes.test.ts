@@ -414,6 +414,19 @@ describe('GET /changes', () => {
     assert.deepEqual([...copy.values()], rowsOf(await request('GET /users')));
   });
 
+  it('has the change that came while a list was read, after the monitor link of the list', async (t) => {
+    const store = createMemoryStore();
+    const list: typeof store.users.list = async (...args) => {
+      const page = await store.users.list(...args);
+      await store.users.create({ name: 'late' });
+      return page;
+    };
+    const { http } = await startService(t, { repository: { ...store, users: { ...store.users, list } } });
+    const page = await send(http, 'GET /users');
+    assert.deepEqual(rowsOf(page), []);
+    assert.deepEqual(typesOf(await send(http, `GET ${linkOf(page, 'monitor')}`)), ['user.created users/1']);
+  });
+
   it('returns 404 when the store keeps no changes, and then lists have no monitor link', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     assert.equal((await send(http, 'GET /changes', { undocumented: true })).status, 404);
