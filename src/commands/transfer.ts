@@ -22,7 +22,7 @@ import {
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
-const patience = { statementTimeoutMs: 3_600_000 };
+const longTimeouts = { statementTimeoutMs: 3_600_000 };
 
 const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
@@ -50,7 +50,7 @@ export const copy: Command = {
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
-    const target = await adopt(stores, openStore(toUrl, { ...patience, ...warnOn(stderr) }), closeStore);
+    const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
 
     const position = await source.changes?.position();
     const summary = await source.summary();
@@ -104,7 +104,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 export async function openSource(url: string, stderr: Writable): Promise<Store> {
   if (schemeOf(url)?.lasting === undefined)
     throw new UsageError(`${url} has no records: each process has its own`);
-  return await openStore(url, { ...patience, ...warnOn(stderr), mustExist: true });
+  return await openStore(url, { ...longTimeouts, ...warnOn(stderr), mustExist: true });
 }
 
 const closeStore = (store: Store): Promise<void> => store.close();

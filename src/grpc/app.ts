@@ -34,7 +34,7 @@ export type GrpcApp = ReturnType<typeof createGrpcApp>;
 // A group closes up to a twentieth of the maximum age before the random ages of its connections.
 const groupsPerAge = 20;
 // These are within this share below the maximum, so that clients do not all reconnect at once.
-const spread = 0.1;
+const ageJitter = 0.1;
 // As the HTTP API by default. Node would wait for two minutes.
 const handshakeTimeoutMs = 10_000;
 
@@ -101,7 +101,7 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
   };
   return {
     accept(socket: Duplex, tls: SecureContextOptions | undefined): void {
-      const ageMs = maxAgeMs * (1 - spread * Math.random());
+      const ageMs = maxAgeMs * (1 - ageJitter * Math.random());
       const number = Math.floor((performance.now() + ageMs) / groupMs);
       const known = [...groups].find((group) => group.number === number && group.tls === tls);
       // HTTP/2 accepts any Duplex, but the type of grpc-js does not.

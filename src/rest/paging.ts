@@ -32,8 +32,8 @@ export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter
   const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
     .map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
-  const link = (rel: string, ...place: string[]): string => {
-    const search = [...kept, ...place].join('&');
+  const link = (rel: string, ...added: string[]): string => {
+    const search = [...kept, ...added].join('&');
     return `<${path}${search === '' ? '' : `?${search}`}>; rel="${rel}"`;
   };
   const links = [link('first')];

@@ -29,6 +29,8 @@ const maxTextBytes = 4_096;
 const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
+// Refusals with one status are alike, but each failure may have another cause.
+const [refusalsPerSecond, failuresPerSecond] = [1, 20];
 // For paths and causes. The second limit applies if the line would not fit into one atomic write.
 const [maxFieldLength, shortFieldLength] = [2_048, 256];
 
@@ -168,7 +170,8 @@ function limitFloods(print: (event: Line, count?: number) => void) {
   };
   /** Prints the first events of each second; the others become one line with a count when it ends. */
   const printLimited = (event: RefusedEvent | FailureEvent): void => {
-    const [kind, perSecond] = event.type === 'refused' ? [`${event.status}`, 1] : [event.where, 20];
+    const [kind, perSecond] =
+      event.type === 'refused' ? [`${event.status}`, refusalsPerSecond] : [event.where, failuresPerSecond];
     if (floods.size === 0) setTimeout(endSecond, 1_000).unref();
     const flood = floods.get(kind) ?? { perSecond, taken: 0 };
     floods.set(kind, flood);

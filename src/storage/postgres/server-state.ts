@@ -58,10 +58,10 @@ const stateSql = `
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('client_min_messages') AS client_min_messages,
-    quote_ident(place.nspname) AS schema,
+    quote_ident(namespace.nspname) AS schema,
     to_json(ARRAY(SELECT name FROM unnest('{${tableNames},${sequences}}'::text[]) AS name
-      WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = place.oid AND relname = name) ORDER BY name)) AS taken,
-    coalesce(has_schema_privilege(place.oid, 'CREATE'), false) AS may_create,
+      WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = namespace.oid AND relname = name) ORDER BY name)) AS taken,
+    coalesce(has_schema_privilege(namespace.oid, 'CREATE'), false) AS may_create,
     coalesce(pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('meta')), 'USAGE'), true) AS owns,
     coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
       AND has_function_privilege(to_regprocedure('pg_control_checkpoint()'), 'EXECUTE'), false) AS may_compare_logs,
@@ -87,7 +87,7 @@ const stateSql = `
       (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
         - (SELECT count(*) FROM clients WHERE datname = current_database())) END)::int AS free
   FROM pg_roles CROSS JOIN (SELECT current_setting('max_connections')::int - count(*) AS unused FROM clients) AS server
-    LEFT JOIN pg_namespace AS place ON place.oid = coalesce(
+    LEFT JOIN pg_namespace AS namespace ON namespace.oid = coalesce(
       (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')), to_regnamespace(quote_ident(current_schema())))
   WHERE rolname = session_user`;
 

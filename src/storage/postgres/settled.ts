@@ -33,9 +33,9 @@ export const readState = prepared(`
   SELECT newest, gone, pg_is_in_recovery() AS standby,
     COALESCE((
       SELECT max(position) FROM (
-        SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
+        SELECT position, row_number() OVER (ORDER BY position) FROM changes
         WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
-      ) AS behind WHERE position = start + place), start) AS unbroken,
+      ) AS behind WHERE position = start + row_number), start) AS unbroken,
     CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN to_json(ARRAY(
       SELECT virtualtransaction FROM pg_locks
       WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted

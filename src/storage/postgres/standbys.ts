@@ -41,9 +41,9 @@ const storeId = `to_regclass('users')::oid, current_database()`;
 
 const flushed = prepared(`
   SELECT concat_ws('/', (pg_control_system()).system_identifier,
-      ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer, ${storeId}) AS history,
-    (place - '0/0')::bigint AS bytes
-  FROM pg_current_wal_flush_lsn() AS place`);
+      ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::integer, ${storeId}) AS history,
+    (lsn - '0/0')::bigint AS bytes
+  FROM pg_current_wal_flush_lsn() AS lsn`);
 
 // The timeline matters because a standby of an earlier one may have replayed writes that the new primary lacks. If the
 // role may not read `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
