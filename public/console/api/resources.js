@@ -90,10 +90,13 @@ export function createPostsApi(send) {
   return {
     ...calls,
 
-    /** @param {number} userId */
-    firstPage(userId) {
+    /**
+     * @param {number} userId
+     * @param {number} shown posts that the page replaces
+     */
+    firstPage(userId, shown) {
       // Always read pages, because without a limit the API returns all posts.
-      return apiUrl(`users/${userId}/posts?sort=-id&limit=10`);
+      return apiUrl(`users/${userId}/posts?sort=-id&limit=${Math.min(Math.max(10, shown), 100)}`);
     },
   };
 }

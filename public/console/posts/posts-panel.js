@@ -66,10 +66,10 @@ export function createPostsPanel(posts, choose, ready) {
 
   unshown.addEventListener('click', reload);
 
-  /** Reads the first page and the open post again. */
+  /** Reads as many posts as are shown, and the open post, again. */
   function reload() {
     if (openId === undefined) return;
-    next = posts.firstPage(openId);
+    next = posts.firstPage(openId, list.childElementCount);
     added.clear();
     countNew();
     void load(items.replace);
@@ -134,7 +134,7 @@ export function createPostsPanel(posts, choose, ready) {
     /** @param {number | undefined} userId */
     open(userId) {
       openId = userId;
-      next = userId === undefined ? undefined : posts.firstPage(userId);
+      next = userId === undefined ? undefined : posts.firstPage(userId, 0);
       loading.abort();
       editor.close();
       list.replaceChildren();
