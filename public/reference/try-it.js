@@ -137,7 +137,9 @@ function request({ method, path }, fields, type, body, key) {
 /** @param {[URL, RequestInit]} request */
 async function timed(request) {
   const started = performance.now();
-  const response = await fetch(...request);
+  const response = await fetch(...request).catch((cause) => {
+    throw new Error('The service did not respond.', { cause });
+  });
   return { response, elapsedMs: performance.now() - started };
 }
 
@@ -169,9 +171,7 @@ async function resultView(response) {
 
 /** @param {unknown} error */
 function requestFailed(error) {
-  const timedOut = error instanceof DOMException && error.name === 'TimeoutError';
-  const words = timedOut ? 'The service did not respond within 15 seconds.' : String(error);
-  return el('div', { class: 'form-error' }, words);
+  return el('div', { class: 'form-error' }, error instanceof Error ? error.message : String(error));
 }
 
 /** @param {Response} response */

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
-import { useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { startService } from './service.ts';
 
 const description = JSON.parse(readFileSync(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
@@ -149,7 +149,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
   });
 
   test('"Try it" asks for a key once, sends the request and shows the response', async (t) => {
-    const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
+    const { http, service } = await startService(t, { auth: 'all', apiKeys: ['key'] });
     const page = await openReference(t, http);
     const create = article(page, 'Create a user');
     await create.getByText('Try it').click();
@@ -189,6 +189,10 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await remove.getByRole('button', { name: 'Send request' }).click();
     await remove.getByText('204 No Content').waitFor();
     await remove.locator('button[type="submit"][aria-disabled="false"]:focus').waitFor();
+    expectAway(t, http);
+    await service.close();
+    await remove.getByRole('button', { name: 'Send request' }).click();
+    await remove.getByRole('status').getByText('The service did not respond.').waitFor();
   });
 
   test('a description that is absent, fails or is not one shows an error, and can be requested again', async (t) => {
