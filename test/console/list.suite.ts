@@ -207,6 +207,12 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
         assert.match(await page.evaluate('getSelection().toString()'), /^Ada L/);
         await page.locator('tr[data-id="1"] .col-role').click();
         await page.getByRole('heading', { name: 'Bob' }).waitFor();
+        const opened = page.context().waitForEvent('page');
+        await page.locator('tr[data-id="3"] .col-role').click({ modifiers: ['ControlOrMeta'] });
+        const tab = await opened;
+        await tab.getByRole('heading', { name: 'Cid' }).waitFor();
+        await tab.close();
+        assert.equal(new URL(page.url()).hash, '#/users/1');
       },
     );
 

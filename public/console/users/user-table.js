@@ -51,9 +51,12 @@ export function createUserTable(addressOf, focusLost) {
     if (!(event.target instanceof Element)) return;
     // Enter on a name has no detail, and opens the user whatever is selected.
     const isSelecting = event.detail > 0 && getSelection()?.type === 'Range';
-    const isLink = event.target.closest('a') !== null;
-    if (isSelecting) event.preventDefault();
-    else if (!isLink) event.target.closest('tr')?.querySelector('a')?.click();
+    if (isSelecting) return event.preventDefault();
+    if (event.target.closest('a') !== null) return;
+    const link = event.target.closest('tr')?.querySelector('a');
+    // Like a click on the link, which a script cannot imitate in all browsers.
+    if (event.ctrlKey || event.metaKey) open(link?.href, '_blank', 'noopener');
+    else link?.click();
   });
 
   return {
