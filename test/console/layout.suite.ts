@@ -15,6 +15,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, [{ name: 'W'.repeat(200) }, ...numbered(30)]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByText('Write a post').click();
+    await page.evaluate("document.querySelector('#key-button').hidden = false");
     for (const [width, letter] of [
       [360, 'M'],
       [800, 'N'],
@@ -37,6 +38,8 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
         .evaluate(({ scrollHeight, clientHeight }) => [scrollHeight, clientHeight]);
       assert.equal(height, shown, `${width} px: a long name must leave space for the rest of the message`);
     }
+    const key = await page.locator('#key-button').boundingBox();
+    assert.ok(key !== null && (await rightOf(page.locator('.toast'))) < key.x, 'the button of the key');
   });
 
   test('on a phone the list of requests is at the end of the page instead of fixed at the bottom', async (t) => {
@@ -214,6 +217,11 @@ async function isInHeader(page: Page): Promise<boolean> {
 async function bottomOf(element: Locator): Promise<number> {
   const box = await element.boundingBox();
   return box === null ? Number.NaN : box.y + box.height;
+}
+
+async function rightOf(element: Locator): Promise<number> {
+  const box = await element.boundingBox();
+  return box === null ? Number.NaN : box.x + box.width;
 }
 
 /** A computed style of an element, or of the pseudo-element at the end of the selector. */
