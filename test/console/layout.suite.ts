@@ -42,7 +42,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(key !== null && (await rightOf(page.locator('.toast'))) < key.x, 'the button of the key');
   });
 
-  test('on a phone the list of requests is at the end of the page instead of fixed at the bottom', async (t) => {
+  test('on a phone and on paper the list of requests is at the end of the page instead of fixed at the bottom', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(20));
     const page = await open(t, `${http}/`, { width: 360, height: 740 });
@@ -63,6 +63,15 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await page.setViewportSize({ width: 1280, height: 740 });
     const desk = await page.locator('#dock').boundingBox();
     assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
+    await page.emulateMedia({ media: 'print' });
+    assert.equal(await styleOf(page, '#dock', 'position'), 'static');
+    // A panel that scrolls would be printed in part.
+    await page.setViewportSize({ width: 1280, height: 600 });
+    await page.goto(`${http}/#/users/1`);
+    await page.getByText('No posts yet').waitFor();
+    const heights = '[detail.scrollHeight, detail.clientHeight]';
+    const [printed, shown] = await page.evaluate<[number, number]>(heights);
+    assert.equal(printed, shown, 'the open user must be printed whole');
   });
 
   test('the open list of requests covers neither the end of the page nor the focus', async (t) => {

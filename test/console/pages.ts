@@ -71,7 +71,7 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
       },
     ]);
     await page.setViewportSize({ width, height });
-    await page.emulateMedia({ colorScheme, reducedMotion, forcedColors: 'none' });
+    await page.emulateMedia({ media: 'screen', colorScheme, reducedMotion, forcedColors: 'none' });
     await page.goto(url);
     return page;
   };
