@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, numbered } from './people.ts';
+import { addUsers, announced, firstNameIs, holdReads, numbered } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
@@ -72,6 +72,20 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     const heights = '[detail.scrollHeight, detail.clientHeight]';
     const [printed, shown] = await page.evaluate<[number, number]>(heights);
     assert.equal(printed, shown, 'the open user must be printed whole');
+  });
+
+  test('the panel of a user has nearly the same height while the user is read', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(1));
+    const page = await open(t, 'about:blank');
+    const { reached, release } = await holdReads(page, '**/users/1');
+    await page.goto(`${http}/#/users/1`);
+    await reached;
+    const loading = await bottomOf(page.locator('#detail'));
+    release();
+    await page.getByText('No posts yet').waitFor();
+    const change = (await bottomOf(page.locator('#detail'))) - loading;
+    assert.ok(Math.abs(change) < 100, `the height changes by ${change} px`);
   });
 
   test('the open list of requests covers neither the end of the page nor the focus', async (t) => {
