@@ -111,8 +111,13 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       await edit.click();
       await form.waitFor();
       await changePost(http, first, { title: 'Theirs', body: '' });
-      await change(form, { Title: 'Mine', Text: 'mine' });
+      await change(form, { Title: 'Mine', Text: 'mine\n'.repeat(200) });
       const dialog = page.getByRole('dialog', { name: 'Which change should be kept?' });
+      // A long text must not move the other text and the buttons out of view.
+      for (const shown of [dialog.getByLabel('Theirs none'), dialog.getByRole('button', { name: 'Save' })]) {
+        const { y = Number.NaN } = (await shown.boundingBox()) ?? {};
+        assert.ok(y < 900, `${y}`);
+      }
       await dialog.getByRole('group', { name: 'title' }).getByLabel('Yours Mine').check();
       await dialog.getByRole('group', { name: 'text' }).getByLabel('Theirs none').check();
       assert.deepEqual(await readPost(http, first), { ...ids, title: 'Theirs', body: '' }, 'not saved yet');
