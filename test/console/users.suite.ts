@@ -52,6 +52,9 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await dialog
         .locator('#new-role + .field-error', { hasText: 'Role must be a lower-case letter' })
         .waitFor();
+      await page.keyboard.press('Escape');
+      await announced(page, 'This tab keeps your text for the new user');
+      await page.getByRole('button', { name: 'New user' }).click();
       assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
       await dialog.getByLabel('Role').fill('queen');
       await dialog.getByRole('button', { name: 'Create user' }).click();

@@ -53,6 +53,7 @@ export function createNewUserDialog(users, created) {
       showProblem(form, problem, undefined);
       await showDialog(dialog);
       sending.abort();
+      if (readDraft(newUserDraft) !== undefined) announce('This tab keeps your text for the new user');
     },
   };
 }
