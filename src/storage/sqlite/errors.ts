@@ -14,7 +14,6 @@ const unusable = {
   protocol: 15, // other processes kept the locks of the log for too long
   notADatabase: 26,
 };
-const checkConstraint = 275;
 // Not that of a primary key.
 const uniqueConstraint = 2067;
 
@@ -48,9 +47,9 @@ export function isReadOnly(caught: unknown): boolean {
   return primaryCode(caught) === unusable.readOnly;
 }
 
-/** Whether a new id would be too high. Ids are the only columns with a CHECK. */
+/** Whether a new id would be too high. Its result code is no sign: a CHECK of another program has the same. */
 export function isIdRejected(caught: unknown): boolean {
-  return resultCode(caught) === checkConstraint;
+  return Error.isError(caught) && caught.message === 'CHECK constraint failed: id BETWEEN 1 AND 2147483647';
 }
 
 /** Whether a foreign key prevents a write. Its result code is no sign: with RESTRICT it is that of a trigger. */

@@ -140,7 +140,8 @@ function sqliteVersion(): string {
 }
 
 function damaged(file: string, problem: unknown): Finding {
-  return fail(`${file} cannot be read: ${problem}`, 'restore a backup, and check the disk');
+  const text = `${file} cannot be read: ${problem}`;
+  return fail(text.replaceAll('\n', ' '), 'restore a backup, and check the disk');
 }
 
 function inMib(bytes: number): string {

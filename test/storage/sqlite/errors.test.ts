@@ -20,7 +20,7 @@ const codes: readonly [code: number, name: string, kind: ErrorKind][] = [
   [15, 'SQLITE_PROTOCOL', 'unavailable'],
   [21, 'SQLITE_MISUSE', 'internal'],
   [26, 'SQLITE_NOTADB', 'unavailable'],
-  [275, 'SQLITE_CONSTRAINT_CHECK', 'unavailable'], // no id is left
+  [275, 'SQLITE_CONSTRAINT_CHECK', 'internal'], // a condition of the operator
   [1555, 'SQLITE_CONSTRAINT_PRIMARYKEY', 'internal'],
   [2067, 'SQLITE_CONSTRAINT_UNIQUE', 'conflict'], // an index of the operator
 ];

@@ -150,6 +150,11 @@ describe('the examination of a SQLite file', () => {
       /^fail .* cannot be read: file is not a/,
     ],
     ['has pages of another file', overwritePages, /^fail .* cannot be read: /],
+    [
+      'has lost a page, in one line',
+      losePage,
+      /^fail .* cannot be read: .* in database main .* page 10: .*$/,
+    ],
     ['is truncated', (path) => fs.truncateSync(path, 8_192), /^fail .* cannot be read: /],
     [
       'has lost the row of an index',
@@ -338,6 +343,12 @@ function overwritePages(path: string): void {
   const file = fs.openSync(path, 'r+');
   for (let page = 12; page < 16; page += 1)
     fs.writeSync(file, Buffer.alloc(4_096, 0x5a), 0, 4_096, page * 4_096);
+  fs.closeSync(file);
+}
+
+function losePage(path: string): void {
+  const file = fs.openSync(path, 'r+');
+  fs.writeSync(file, Buffer.alloc(4_096), 0, 4_096, 9 * 4_096);
   fs.closeSync(file);
 }
 

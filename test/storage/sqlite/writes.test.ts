@@ -469,6 +469,16 @@ it('a unique index of another program makes duplicates fail as a final conflict'
   assert.equal((await store.users.create({ name: 'Bob' }, keyed('key'))).replayed, false);
 });
 
+it('a condition of another program fails as internal, not as if no id were left', async (t) => {
+  const { store, path } = await open(t);
+  const other = connect(path);
+  other.exec("ALTER TABLE users ADD COLUMN note TEXT CHECK (name <> 'Eve')");
+  other.close();
+  await rejects(store.users.create({ name: 'Eve' }), 'internal');
+  await rejects(store.users.create({ name: 'Eve' }, keyed('key')), 'internal');
+  assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
+});
+
 describe('a trigger of another program that prevents a write', () => {
   const writes: readonly [verb: string, write: (store: Store) => unknown][] = [
     ['INSERT', (store) => store.users.create({ name: 'Bob' })],
