@@ -45,6 +45,13 @@ function createSparseStore(options?: MemoryStoreOptions): Store {
   };
 }
 
+it('a memory store rejects a batch with two different records of one id', async () => {
+  const store = createMemoryStore();
+  const rows = ['Ada', 'Grace'].map((name) => ({ id: 1, name, version: 1 }));
+  await assert.rejects(store.importRows('users', rows), { kind: 'conflict' });
+  assert.equal(await store.users.get(1), undefined);
+});
+
 it('a memory store removes expired idempotency keys at the next creation with a key', async () => {
   let now = 0;
   const store = createMemoryStore({ now: () => now, idempotencyTtlMs: 1_000 });
