@@ -29,6 +29,7 @@ export const backup: Command = {
     const stop = new AbortController();
     onStop(context, () => stop.abort(new Error('stopped by a signal')));
     await backUp(source, file, (done, total) => {
+      // An error of this function ends the copy, which then removes its file.
       stop.signal.throwIfAborted();
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);

@@ -10,6 +10,7 @@ import {
   withoutSecret,
 } from './command-line.ts';
 
+// Imported on demand, because loading the modules of all commands would delay the start of the service.
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['serve', async () => (await import('./serve.ts')).serve],
   ['copy', async () => (await import('./transfer.ts')).copy],

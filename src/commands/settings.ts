@@ -92,6 +92,7 @@ function fromText({ kind, range, orOff, default: preset }: Option, text: string)
   if (range !== undefined) return /^[0-9]+$/.test(text) ? Number(text) : text;
   if (typeof preset === 'boolean') return words.get(text.toLowerCase()) ?? text;
   if (Array.isArray(preset)) return text === '' ? [] : text.split(',').map((item) => item.trim());
+  // In a URL an IPv6 address has brackets, but a server cannot listen on it in this form.
   return kind === 'HOST' ? text.replace(/^\[(.*)\]$/, '$1') : text;
 }
 

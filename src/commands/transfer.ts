@@ -52,6 +52,7 @@ export const copy: Command = {
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
 
+    // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
     const summary = await source.summary();
     const [total, present] = [countOf(summary), countOf(await target.summary())];

@@ -42,6 +42,7 @@ export const verify: Command = {
       return store;
     };
     const open = async (options?: OpenOptions) => openAt((await scratch?.next()) ?? url, options);
+    // Only an open store shows whether it has a feed.
     const first = await open();
     const feed = first.changes !== undefined;
     await first.close();

@@ -92,6 +92,7 @@ export class Router<T> {
     const segments = splitPath(path);
     const nodes = this.#nodesOf(segments);
     const wanted = method === 'HEAD' ? 'GET' : method;
+    // `DELETE /users/me` may match only `/users/{id}`, although `GET /users/me` exists.
     const leaf = nodes.find(({ leaves }) => leaves.has(wanted))?.leaves.get(wanted);
     if (leaf === undefined) {
       const allow = allowed(nodes);
@@ -113,6 +114,7 @@ export class Router<T> {
         // A lookup interns its key. Without this check, V8's table of strings would collect every id.
         const literal = literals.size === 0 ? undefined : literals.get(segment);
         if (literal !== undefined) next.push(literal);
+        // An empty segment, as in `/users/`, is no value.
         if (parameter !== undefined && segment !== '') next.push(parameter);
       }
       nodes = next;

@@ -69,6 +69,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     const userId = userIdOf(request);
     const given = resource.parseQuery(userId, request.parameters);
     const isWhole = isNested && !asksForPage(request.parameters);
+    // The list of all posts is read in pages of this size.
     const query = isWhole ? { ...given, limit: maxReadRows } : given;
     const linksOf = isWhole
       ? () => []
@@ -78,6 +79,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
   const changeOptions = (request: HttpRequest): ChangeOptions => {
     return { origin: originOf(request), expected: expectedVersions(request, requirePreconditions) };
   };
+  /** The handler of a PUT or PATCH. The store has only one kind of update: a replacement is a patch of all fields. */
   const changing =
     (parse: (body: unknown, path: RecordPath) => Patch<object>, types?: readonly string[]): Handler =>
     async (request) => {
@@ -92,12 +94,14 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     };
   const show = (request: HttpRequest, path: RecordPath, row: Stored<AnyFields> | undefined): Reply => {
     if (row === undefined) throw missing(path);
+    // RFC 9110, 13.2.2: If-Match comes first.
     const ifMatch = request.header('if-match');
     if (ifMatch !== undefined && matchedVersions(ifMatch)?.includes(row.version) === false) {
       throw preconditionFailed(name, row.id);
     }
     const ifNoneMatch = request.header('if-none-match');
     if (ifNoneMatch !== undefined && isNotModified(ifNoneMatch, String(row.version))) {
+      // RFC 9110, 15.4.5: with the headers of a 200 that a cache needs.
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'private, no-cache' } };
     }
     return recordReply(200, row);
@@ -114,6 +118,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
         if (page === undefined) throw notFound('user', userId);
         return page;
       };
+      // Before the list: then the changes after this position include all that the list lacks.
       const monitor = await linkChanges(request, isNested ? userId : undefined);
       const page = await fetchPage(query);
       const total = wantsCount(request) ? await listed.count(query.filter, request) : undefined;
@@ -172,6 +177,7 @@ function originOf({ id, keyName }: HttpRequest): Origin {
 export function cloudEvent({ position, type, time, record, origin }: Change, basePath: string): string {
   const kind = kindOf(type);
   const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;
+  // CloudEvents 1.0: the names of attributes consist of lower-case letters and digits.
   return JSON.stringify({
     specversion: '1.0',
     id: String(position),

@@ -124,6 +124,7 @@ export class Metrics {
       users_service_connections: byFace('users_service_connections', connections),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
+      // A copy: a snapshot does not change after it was taken.
       ...structuredClone(this.#counts),
     };
   }

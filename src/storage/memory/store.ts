@@ -43,6 +43,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     const table = tables[kind];
     const find = (key: Key): Row | undefined => {
       const row = rows[kind].get(key[0]);
+      // A post of another user is not found.
       return row && isDeepStrictEqual(recordValues(table.keys, row), key) ? row : undefined;
     };
     return {
@@ -95,6 +96,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     },
     importRows(kind, given) {
       const table = tables[kind];
+      // Checked before the first one is stored, so that a batch is added as a whole. It may contain a record twice.
       const added = new Map<number, Row>();
       for (const one of given) {
         const row = toRecord<Row>(table.columns, recordValues(table.columns, one));

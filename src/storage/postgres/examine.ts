@@ -101,6 +101,7 @@ function examineServer(state: ServerState, isPooled: boolean, clock: Finding): F
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
   const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
+  // The server reports a commit that no standby has confirmed as a warning.
   const hidesWarnings = isPooled && state.client_min_messages === 'error';
   const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
   return [

@@ -163,6 +163,7 @@ export class PostgresPool {
     const { kind, purpose, signal } = call;
     if (this.#isClosed) return Promise.reject(storeClosed());
     const queue = this.#queues[purpose];
+    // The feed has few connections, but as many of its reads may wait as of other calls.
     if (queue.calls[kind] >= Math.max(queue.size, poolSize) + maxWaiting) {
       const { failure } = this.hosts;
       return Promise.reject(failure === undefined ? overloaded() : cannotConnect(failure.cause));

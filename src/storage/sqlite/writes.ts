@@ -90,6 +90,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const insert = db.prepare(insertSql(given));
   const importing = db.prepare(`${insertSql(columns)} ON CONFLICT (id) DO NOTHING`);
   const set = edited.map((column) => `${column.name} = ?`).join(', ');
+  // The id is enough, because `findExpected` has checked the whole key in the same transaction.
   const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
   const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
   const find = prepareRows(db, findSql(table, '?'));
