@@ -197,22 +197,9 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
   return {
     async importRows(kind, rows) {
       const table = tables[kind];
-      const { columns } = table;
-      const names = columnNames(columns);
-      const records = rows.map((row) => recordValues(columns, row));
-      const values = columns.map((_, i) => records.map((record) => record[i]));
-      const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
-      const hasParents = columns.map(({ name, parent }) =>
-        parent === undefined ? 'true' : `EXISTS (SELECT FROM ${parent} WHERE id = given.${name})`,
-      );
-      const add = `
-        WITH added AS (
-          INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} WHERE ${hasParents.join(' AND ')}
-          ON CONFLICT (id) DO NOTHING RETURNING id
-        ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`;
-      const findOther = `
-        SELECT id, EXISTS (SELECT FROM ${kind} WHERE id = given.id) AS known
-        FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
+      const { add, findOther } = importSql(table);
+      const records = rows.map((row) => recordValues(table.columns, row));
+      const values = table.columns.map((_, i) => records.map((record) => record[i]));
       return pool.transaction(async (send) => {
         // Otherwise a running write could commit a change whose position is before the restart.
         await send(lockAll);
@@ -234,6 +221,25 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
         if (raised.includes(true)) await restart(send);
       });
     },
+  };
+}
+
+/** The statements of an import: `add` inserts the new rows, `findOther` finds one that the table lacks as given. */
+function importSql({ name: table, columns }: Table) {
+  const names = columnNames(columns);
+  const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
+  const hasParents = columns.map(({ name, parent }) =>
+    parent === undefined ? 'true' : `EXISTS (SELECT FROM ${parent} WHERE id = given.${name})`,
+  );
+  return {
+    add: `
+      WITH added AS (
+        INSERT INTO ${table} (${names}) SELECT ${names} FROM ${given} WHERE ${hasParents.join(' AND ')}
+        ON CONFLICT (id) DO NOTHING RETURNING id
+      ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`,
+    findOther: `
+      SELECT id, EXISTS (SELECT FROM ${table} WHERE id = given.id) AS known
+      FROM ${given} LEFT JOIN ${table} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`,
   };
 }
 
