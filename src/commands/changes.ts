@@ -56,6 +56,7 @@ export const changes: Command = {
           const text = linesOf(events);
           // A reader that does not read never ends a write.
           if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
+          // Only after they were printed: a crash may repeat changes, but loses none.
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           checkGone(events);

@@ -106,6 +106,7 @@ export function postgresFeed(
       const values = [after, settled, limit, examined, types ?? changeTypes, userId];
       const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
       const first = firstOf(rows, feedTable);
+      // Changes may have been removed since the state was read.
       if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
       return toChangePage(rows.flatMap(toChange), limit, first.upto, settled);
     },

@@ -51,6 +51,7 @@ async function examineHost(
     query_timeout: timeoutMs,
     application_name: 'users-service doctor',
   });
+  // Without a listener, a lost connection would end the process.
   client.on('error', () => {});
   using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
   try {

@@ -120,6 +120,7 @@ export class PostgresPool {
         await send({ text: 'COMMIT' });
         return result;
       } catch (error) {
+        // If the transaction may still be open, no other call may get its connection.
         await send({ text: 'ROLLBACK' }).catch(() => this.hosts.discard(connection));
         throw error;
       }
