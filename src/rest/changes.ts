@@ -48,18 +48,13 @@ export function changes(followers: Followers): Handler {
   };
 }
 
-interface First {
-  readonly query: ChangeQuery;
-  readonly page: ChangePage;
-}
-
 /** Without a position, starts with the oldest kept change, which may be gone before the next read. */
 async function readFirst(
   feed: ChangeFeed,
   query: ChangeQuery,
   hasPosition: boolean,
   request: HttpRequest,
-): Promise<First> {
+): Promise<{ query: ChangeQuery; page: ChangePage }> {
   try {
     return { query, page: await feed.read(query, request) };
   } catch (caught) {
