@@ -44,7 +44,7 @@ export class DomainError extends Error {
 }
 
 /** Where it failed, for operators; `undefined` if the client is the reason. */
-export function placeOf<Face extends string>(error: DomainError, face: Face) {
+export function failureSource<Face extends string>(error: DomainError, face: Face) {
   if (error.kind === 'internal') return face;
   // An overloaded store still answers other requests.
   if (error.kind === 'overloaded') return 'overload';

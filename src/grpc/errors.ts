@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { type DomainError, type ErrorKind, placeOf } from '../domain/errors.ts';
+import { type DomainError, type ErrorKind, failureSource } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 
 /** The gRPC status of each kind of failure. A new kind does not compile without its status. */
@@ -22,7 +22,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
 
 /** Converts an error into a status. Causes go to the observer, never to the client. */
 export function toStatus(error: DomainError, requestId: string, key: string | undefined, observe: Observe) {
-  const where = placeOf(error, 'grpc');
+  const where = failureSource(error, 'grpc');
   if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   // For half a character, grpc-js would throw, which would end the process.
   const details = error.kind === 'internal' ? 'internal error' : error.message.toWellFormed();

@@ -1,4 +1,4 @@
-import { DomainError, type ErrorKind, placeOf } from '../domain/errors.ts';
+import { DomainError, type ErrorKind, failureSource } from '../domain/errors.ts';
 import { type ErrorResponse, type Headers, HttpError, retryAfter } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -39,7 +39,7 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
     return caught;
   }
   const error = DomainError.from(caught, request.isAborted);
-  const where = placeOf(error, 'http');
+  const where = failureSource(error, 'http');
   if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
   const hasKey = request.method === 'POST' && request.header('idempotency-key') !== undefined;

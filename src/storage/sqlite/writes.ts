@@ -25,7 +25,7 @@ type Expected = readonly number[] | undefined;
 export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   const log = changeLog(db, changesKept);
   const once = createOnce(db);
-  const undoable = <T>(write: () => T): T => {
+  const inSavepoint = <T>(write: () => T): T => {
     db.exec('SAVEPOINT write');
     try {
       const result = write();
@@ -42,17 +42,17 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   return {
     create(kind: RecordKind, record: object, key?: TimedKey, origin?: Origin): Created<Row> | undefined {
       const insert = () => writes[kind].insert(record, origin);
-      if (key !== undefined) return undoable(() => once(key, insert));
+      if (key !== undefined) return inSavepoint(() => once(key, insert));
       const value = insert();
       return value && { value, replayed: false };
     },
     update: (kind: RecordKind, key: Key, patch: object, expected?: Expected, origin?: Origin) =>
       writes[kind].update(key, patch, expected, origin),
     delete: (kind: RecordKind, key: Key, expected?: Expected, origin?: Origin) =>
-      undoable(() => writes[kind].delete(key, expected, origin)),
+      inSavepoint(() => writes[kind].delete(key, expected, origin)),
 
     importRows(kind: RecordKind, rows: readonly Row[]): number {
-      return undoable(() => {
+      return inSavepoint(() => {
         const added = rows.filter((row) => writes[kind].importRow(row)).length;
         if (added > 0) log.restart();
         return added;
@@ -66,7 +66,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     },
 
     continueIds(last: Readonly<Record<RecordKind, number>>): void {
-      undoable(() => {
+      inSavepoint(() => {
         const raise = db.prepare('UPDATE sqlite_sequence SET seq = ?1 WHERE seq < ?1 AND name = ?2');
         const raised = recordKinds.filter((kind) => raise.run(last[kind], kind).changes > 0);
         if (raised.length > 0) log.restart();
