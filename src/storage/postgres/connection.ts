@@ -58,6 +58,9 @@ interface Session extends QueryResultRow {
 // Settings with which an acknowledged write could be lost.
 const unsafe = { synchronous_commit: 'off', client_min_messages: 'error' };
 
+// In a session of a pooler, only the role or the database can set them.
+const timeouts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
+
 // The code of a cancel request, which replaces the protocol version.
 const cancelCode = 80_877_102;
 const cancelGraceMs = 500;
@@ -121,11 +124,9 @@ export class Connection {
     const session = firstOf(rows);
     this.isReadOnly = session.read_only === 'on';
     if (limits.writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
-    if (!session.own) {
-      warn(
-        'a connection pooler is in front of PostgreSQL: set statement_timeout, lock_timeout and ' +
-          'idle_in_transaction_session_timeout for the role or the database',
-      );
+    const unlimited = timeouts.filter((name) => session[name] === '0').join(', ');
+    if (!session.own && unlimited !== '') {
+      warn(`a connection pooler is in front of PostgreSQL: set ${unlimited} for the role or the database`);
     }
     for (const [name, value] of Object.entries(unsafe)) {
       if (session[name] !== value) continue;

@@ -110,6 +110,24 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     }
   });
 
+  it('is reported with the timeouts that neither the role nor the database sets', async () => {
+    const names = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
+    for (const unset of [names, names.slice(1), []]) {
+      const url = await postgres.createDatabase();
+      const database = new URL(url).pathname.slice(1);
+      for (const name of names.filter((one) => !unset.includes(one))) {
+        await postgres.server.query(`ALTER DATABASE ${database} SET ${name} = '60s'`);
+      }
+      const warnings: string[] = [];
+      await (await openAt(url, { onWarning: (warning) => warnings.push(warning) })).close();
+      const text = `a connection pooler is in front of PostgreSQL: set ${unset.join(', ')} for the role or the database`;
+      assert.deepEqual(
+        warnings.filter((warning) => warning.includes('pooler is')),
+        unset.length > 0 ? [text] : [],
+      );
+    }
+  });
+
   it('changes no settings in sessions that other clients share', async (t) => {
     const { url, warnings } = await open(t, { statementTimeoutMs: 4_321 });
     assert.ok(warnings.some((warning) => /a connection pooler is in front of PostgreSQL/.test(warning)));
