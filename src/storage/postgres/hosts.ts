@@ -57,7 +57,7 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=[&#]|$)/;
 // The driver takes `system` for a file. Without a file, it uses public certificates. Its last `sslmode` applies.
 const systemRoots = /([?&])sslrootcert=system(?=[&#]|$)([^#]*)/;
-// The driver ignores others, such as a misspelt `sslmod`, and then connects without TLS.
+// The driver ignores others, such as a misspelt `sslmod`, and empty ones, and may then connect without TLS.
 const tlsParameters = ['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'];
 
 /** The hosts of a database URL, in its order. An error begins with `culprit`. */
@@ -87,8 +87,10 @@ function checkParameters({ port, ssl }: Pick<Client, 'port'> & { ssl: unknown },
   // With these, the driver would throw where no caller can catch it.
   checkRange('port', port, [0, 65_535]);
   const given = new URLSearchParams(url.split(/[?#]/)[1]);
-  const unknown = [...given.keys()].find((name) => /^ssl/i.test(name) && !tlsParameters.includes(name));
-  if (unknown !== undefined) throw new Error(`${unknown} is unknown; use ${tlsParameters.join(', ')}`);
+  const unusable = [...given].find(
+    ([name, value]) => /^ssl/i.test(name) && (value === '' || !tlsParameters.includes(name)),
+  );
+  if (unusable) throw new Error(`${unusable[0]} is unknown or empty; use ${tlsParameters.join(', ')}`);
   if (typeof ssl === 'string') throw new Error('ssl must be true; to turn TLS off, use sslmode=disable');
   if (typeof ssl !== 'object' || ssl === null || !('ca' in ssl)) return;
   try {
