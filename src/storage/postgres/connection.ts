@@ -72,6 +72,8 @@ export class Connection {
   readonly client: Client;
   /** The generation of `HostSearch` in which it opened. A connection that only probes a host has none. */
   generation: number | undefined;
+  /** When its last statement succeeded, by `performance.now()`. The pool sets it. */
+  succeededAt = 0;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
   /** Whether this process has ended it, because it took too long or is no longer needed. */

@@ -27,8 +27,6 @@ export class HostSearch {
   failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
   /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
-  /** The number of statements that have succeeded. The pool counts them. */
-  succeeded = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;
   readonly #warn: Warn;
@@ -75,6 +73,13 @@ export class HostSearch {
     return !isDead && !isCut && generation === this.generation;
   }
 
+  /** Whether a connection, with `last` one that opened before it, has completed a statement since a time. */
+  isServing(since: number, last?: Connection): boolean {
+    const open = [...this.#open];
+    const given = open.slice(0, last && open.indexOf(last));
+    return given.some((one) => one.succeededAt > since && this.isUsable(one));
+  }
+
   /** Abandons a failed connection, and all others of its generation. */
   discard(connection: Connection): void {
     connection.isDead = true;
@@ -96,11 +101,11 @@ export class HostSearch {
    */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
-    const [host, before] = [this.current, this.succeeded];
+    const [host, startedAt] = [this.current, performance.now()];
     this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
-        const isAlive = this.succeeded > before || sqlState(cause) !== undefined || isRefusal(cause);
+        const isAlive = this.isServing(startedAt) || sqlState(cause) !== undefined || isRefusal(cause);
         if (isAlive || host !== this.current) return;
         this.failure = { cause };
         this.generation += 1;

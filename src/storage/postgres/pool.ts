@@ -148,12 +148,14 @@ export class PostgresPool {
   async #sendPing(sql: Sql): Promise<unknown> {
     const signal = AbortSignal.timeout(this.#settings.pingTimeoutMs);
     const call: Call = { kind: 'read', purpose: 'pings', signal };
+    const startedAt = performance.now();
     try {
       return await this.#start(call, (send) => send(sql));
     } catch (caught) {
       if (!signal.aborted) throw caught;
-      // The network may have lost the route. Then no packet reports the failure of a connection.
-      if (call.connection !== undefined) this.hosts.discard(call.connection);
+      // The network may have lost the route of this and all older connections. Then no packet reports their failure.
+      const { connection } = call;
+      if (connection && !this.hosts.isServing(startedAt, connection)) this.hosts.discard(connection);
       this.hosts.check();
       throw notInTime(caught);
     }
@@ -195,7 +197,7 @@ export class PostgresPool {
         const sql = { name: this.#usesNames ? name : undefined, text, values: [...values] };
         const { rows } = await connection.client.query<Row>(sql);
         if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
-        this.hosts.succeeded += 1;
+        connection.succeededAt = performance.now();
         return rows;
       } finally {
         clearTimeout(timer);

@@ -1194,6 +1194,41 @@ it('a ping without an answer makes the pool use none of its earlier connections 
   await pool.close();
 });
 
+for (const [first, expected, effect] of [
+  ['read', 2, 'ends no other connection if an earlier one completes a statement'],
+  ['ping', 3, 'ends all connections if only a later one completes a statement'],
+] as const) {
+  it(`a ping without an answer ${effect}`, async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const aborter = new AbortController();
+    t.mock.method(AbortSignal, 'timeout', () => aborter.signal);
+    let opened = 0;
+    const { driver, statements } = heldDriver(async () => {
+      opened += 1;
+    });
+    const pool = new PostgresPool(driver, settings, () => {});
+    const start = async (kind: 'read' | 'ping') => {
+      const call = kind === 'ping' ? pool.ping({ text: kind }) : pool.read({ text: kind }, []);
+      const before = statements.length;
+      while (statements.length === before) await nextTurn();
+      return { call, end: () => statements[before]?.resolve({ rows: [] }) };
+    };
+    const one = await start(first);
+    const other = await start(first === 'read' ? 'ping' : 'read');
+    const [read, ping] = first === 'read' ? [one, other] : [other, one];
+    read.end();
+    await read.call;
+    aborter.abort(new DOMException('', 'TimeoutError'));
+    await assert.rejects(ping.call, { kind: 'unavailable' });
+    ping.end();
+    const next = await start('read');
+    next.end();
+    await next.call;
+    assert.equal(opened, expected);
+    await pool.close();
+  });
+}
+
 it('a statement that runs for 100 ms after its call was aborted loses its connection', async (t) => {
   const hung = Promise.withResolvers<object>();
   const pool = new PostgresPool(
