@@ -1,6 +1,7 @@
 import {
   accessSync,
   type BigIntStats,
+  closeSync,
   constants,
   existsSync,
   lstatSync,
@@ -114,6 +115,9 @@ export function checkWritable(path: string): void {
   for (const place of [...suffixes.map((suffix) => path + suffix), dirname(path)]) {
     try {
       accessSync(place, constants.W_OK);
+      // After an error of a disk, Linux may permit this, and fail only when a file is opened for writing. Do not open
+      // the database itself: closing it would release all locks of this process on it.
+      if (place === `${path}-wal`) closeSync(openSync(place, 'r+'));
     } catch (caught) {
       const { code } = Object(caught);
       // Another process may create or remove the log at any moment.

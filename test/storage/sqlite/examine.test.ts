@@ -291,6 +291,14 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db is mounted read-only']);
   });
 
+  it('reports a disk that has become read-only after an error, although its files may be written', async (t) => {
+    const path = await copyInUse(t);
+    mockFs(t, 'openSync', () => {
+      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+    });
+    assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db-wal is mounted read-only']);
+  });
+
   describe('the examination of a SQLite file by a user without write access', {
     skip: process.platform === 'win32' && 'Windows has no users',
   }, () => {
@@ -317,7 +325,11 @@ describe('the examination of a SQLite file', () => {
 });
 
 /** Replaces a function of `node:fs` until the test ends. */
-function mockFs(t: TestContext, name: 'accessSync' | 'statfsSync', replacement: () => unknown): void {
+function mockFs(
+  t: TestContext,
+  name: 'accessSync' | 'openSync' | 'statfsSync',
+  replacement: () => unknown,
+): void {
   t.mock.method(fs, name, replacement);
   syncBuiltinESMExports();
   t.after(() => {
