@@ -14,6 +14,8 @@ const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
 const minFreeBytes = 100 * mebibyte;
 const fewFreeBytes = 1024 * mebibyte;
+// One for each new file: the log, its index, a backup, and some of other programs.
+const minFreeInodes = 16;
 const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
@@ -59,7 +61,7 @@ function examineFile(file: string): Finding[] {
   ];
 }
 
-function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[] {
+function examineSpace(file: string, { bavail, bsize, files, ffree, type }: StatsFs): Finding[] {
   const [freeBytes, bytes] = [bavail * bsize, sizeOf(file)];
   const size = existsSync(file) ? ` (${inMib(bytes)})` : '';
   const text = `the disk of ${file}${size} has ${inMib(freeBytes)} free`;
@@ -69,8 +71,12 @@ function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[]
       : freeBytes < Math.max(fewFreeBytes, bytes)
         ? warn(text, 'make room for growth and a backup')
         : ok(text);
+  // A file system without such a limit has 0 in all.
+  const isOutOfInodes = files > 0 && ffree < minFreeInodes;
+  const inodes = fail(`the disk of ${file} has ${ffree} inodes free`, 'remove files: a start adds two');
   const remote = `the file system of ${file} is on a network, with unreliable locks`;
-  return networkFileSystems.includes(type) ? [space, warn(remote, 'use a local disk')] : [space];
+  const isRemote = networkFileSystems.includes(type);
+  return [space, ...(isOutOfInodes ? [inodes] : []), ...(isRemote ? [warn(remote, 'use a local disk')] : [])];
 }
 
 /** Whether there is a log that cannot be read without creating its index. */

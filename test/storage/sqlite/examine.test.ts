@@ -258,18 +258,24 @@ describe('the examination of a SQLite file', () => {
     assert.match(await examineAsNobody(path), /^fail .* is not a regular file$/);
   });
 
-  const disks: readonly [what: string, disk: { free: number; type?: number }, problem?: RegExp][] = [
+  const disks: readonly [
+    what: string,
+    disk: { free: number; type?: number; files?: number; ffree?: number },
+    problem?: RegExp,
+  ][] = [
     ['a full disk', { free: 1_000_000 }, /^fail the disk of .* has 1\.0 MiB free$/],
     ['a disk with less than 100 MiB', { free: 100 * 2 ** 20 - 1 }, /^fail the disk of /],
     ['a disk that is nearly full', { free: 500_000_000 }, /^warn the disk of .* has 477 MiB free$/],
     ['a disk with less than 1 GiB', { free: 2 ** 30 - 1 }, /^warn the disk of /],
     ['no disk with 1 GiB', { free: 2 ** 30 }],
+    ['a disk without free inodes', { free: 1e12, ffree: 0 }, /^fail the disk of .* has 0 inodes free$/],
+    ['no file system that creates inodes as needed', { free: 1e12, files: 0, ffree: 0 }],
     ['a network file system', { free: 1e12, type: 0x6969 }, /^warn the file system of .* is on a network/],
   ];
-  for (const [what, { free, type = 0xef53 }, problem] of disks) {
+  for (const [what, { free, type = 0xef53, files = 1_000, ffree = 500 }, problem] of disks) {
     it(`reports ${what}`, (t) => {
       const path = makeFile();
-      mockFs(t, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
+      mockFs(t, 'statfsSync', () => ({ bavail: free, bsize: 1, type, files, ffree }));
       const [first = '', ...others] = problemsOf(path);
       assert.match(first, problem ?? /^$/);
       assert.deepEqual(others, []);
