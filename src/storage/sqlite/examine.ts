@@ -41,9 +41,10 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
   // Opening a FIFO would wait for a writer.
   if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];
-  const findings = [...examineFile(file), ...space, examineLog(file)];
-  // Without its log, the file may have only a part of the data.
-  return isLogLost(file) ? findings : [...findings, ...examineData(file)];
+  const findings = [...examineFile(file), ...space];
+  const obstacle = findObstacle(file);
+  if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];
+  return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
 }
 
 function examineFile(file: string): Finding[] {
@@ -79,18 +80,18 @@ function examineSpace(file: string, { bavail, bsize, files, ffree, type }: Stats
   return [space, ...(isOutOfInodes ? [inodes] : []), ...(isRemote ? [warn(remote, 'use a local disk')] : [])];
 }
 
-/** Whether there is a log that cannot be read without creating its index. */
-function isLogLost(file: string): boolean {
-  return sizeOf(`${file}-wal`) > 0 && !existsSync(`${file}-shm`);
+/** Why the data cannot be read without a change of the files; `undefined` if it can. */
+function findObstacle(file: string): string | undefined {
+  // SQLite undoes this write when it opens the file. Until then, the file may have a part of it, and look damaged.
+  if (sizeOf(`${file}-journal`) > 0) return `${file}-journal has an unfinished write`;
+  const isIndexLost = sizeOf(`${file}-wal`) > 0 && !existsSync(`${file}-shm`);
+  return isIndexLost ? `${file}-wal has the latest writes, but ${file}-shm is missing` : undefined;
 }
 
 function examineLog(file: string): Finding {
   const bytes = sizeOf(`${file}-wal`);
   if (bytes === 0) return ok(`${file}-wal is empty`);
   const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
-  if (isLogLost(file)) {
-    return warn(`${text}, so the data is not checked: ${file}-shm is missing`, 'start the service once');
-  }
   return bytes > maxIdleLogBytes
     ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as a backup')
     : ok(text);
