@@ -102,6 +102,14 @@ function examineData(file: string): Finding[] {
   // Even a read-only connection would create a missing log or index. Without them, no process uses the file.
   const hasLog = existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
   url.search = hasLog ? 'mode=ro&readonly_shm=1' : 'immutable=1';
+  const { mtimeMs } = statSync(file);
+  const damaged = (problem: unknown): Finding => {
+    // This check has no lock then, so it may mix old and new pages of a process that starts meanwhile.
+    if (!hasLog && statSync(file).mtimeMs !== mtimeMs)
+      return warn(`${file} was written during its check`, 'run doctor again');
+    const text = `${file} cannot be read: ${problem}`;
+    return fail(text.replaceAll('\n', ' '), 'restore a backup, and check the disk');
+  };
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
@@ -116,7 +124,7 @@ function examineData(file: string): Finding[] {
       encoding === 'UTF-8'
         ? ok('the encoding is UTF-8')
         : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),
-      problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(file, problem),
+      problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(problem),
       ...statistics.map(() =>
         warn(`${file} has statistics of ANALYZE, which can make lists slow`, 'run DROP TABLE sqlite_stat1'),
       ),
@@ -125,7 +133,7 @@ function examineData(file: string): Finding[] {
     if (isBusy(caught)) return [warn(`${file} is locked by another process`, 'run doctor again')];
     // Only the errors of SQLite itself have a code.
     const isDamaged = Error.isError(caught) && 'errcode' in caught;
-    if (isDamaged) return [damaged(file, messageOf(caught))];
+    if (isDamaged) return [damaged(messageOf(caught))];
     const advice = 'use the program that has written it, or choose another file';
     return [fail(`${file} cannot be used: ${messageOf(caught)}`, advice)];
   }
@@ -144,11 +152,6 @@ export function examineVersion(processes: number, version = sqliteVersion()): Fi
 function sqliteVersion(): string {
   using db = new DatabaseSync(':memory:');
   return String(db.prepare('SELECT sqlite_version() AS version').get()?.['version']);
-}
-
-function damaged(file: string, problem: unknown): Finding {
-  const text = `${file} cannot be read: ${problem}`;
-  return fail(text.replaceAll('\n', ' '), 'restore a backup, and check the disk');
 }
 
 function inMib(bytes: number): string {

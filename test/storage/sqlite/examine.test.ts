@@ -127,6 +127,17 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(problemsOf(copy), []);
   });
 
+  it('reports a file that a process writes during the check, not as damaged', (t) => {
+    const path = makeFile();
+    utimesSync(path, 1e9, 1e9);
+    const { prepare } = DatabaseSync.prototype;
+    t.mock.method(DatabaseSync.prototype, 'prepare', function (this: DatabaseSync, sql: string) {
+      if (sql.includes('quick_check')) overwritePages(path);
+      return prepare.call(this, sql);
+    });
+    assert.deepEqual(problems(examineSqlite(path)), [`warn ${path} was written during its check`]);
+  });
+
   it('reports a file that another process has locked, not as damaged', (t) => {
     const path = makeFile();
     const db = new DatabaseSync(path);
