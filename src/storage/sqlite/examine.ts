@@ -39,8 +39,6 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
     return [fail(`${file}: ${messageOf(caught)}`, 'until then the service does not start'), ...space];
   }
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
-  // Opening a FIFO would wait for a writer.
-  if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];
   const findings = [...examineFile(file), ...space];
   const obstacle = findObstacle(file);
   if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];

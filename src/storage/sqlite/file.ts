@@ -49,9 +49,11 @@ export function realPath(path: string): string {
 
 /**
  * Throws if a log has content, but its database is missing or empty. SQLite would remove the log, and with it every
- * commit that is not yet in the database. Also throws if the database is mounted without its log.
+ * commit that is not yet in the database. Also throws if the database is mounted without its log, or is no file.
  */
 export function checkLog(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
+    throw new Error('it is not a regular file: choose another path');
   if (isMountedAlone(path))
     throw new Error('it is mounted by itself, but its log is not: mount the folder instead');
   const log = `${path}-wal`;

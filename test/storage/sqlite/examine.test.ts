@@ -285,7 +285,7 @@ describe('the examination of a SQLite file', () => {
   }, async (t) => {
     const path = join(publicFolder(t), 'users.db');
     await promisify(execFile)('mkfifo', ['-m', '666', path]);
-    assert.match(await examineAsNobody(path), /^fail .* is not a regular file$/);
+    assert.match(await examineAsNobody(path), /^fail .* is not a regular file: choose another path$/);
   });
 
   const disks: readonly [

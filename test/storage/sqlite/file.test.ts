@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
@@ -190,10 +190,12 @@ describe('the file of a SQLite store', () => {
       assert.ok(message.includes(path) && message.includes('not a database'), message);
     });
 
-    it('a folder is rejected as a SQLite file', async () => {
-      const path = temporaryFolder();
-      const { message } = await refusal(path);
-      assert.ok(message.includes(path) && message.includes('unable to open'), message);
+    it('a folder is rejected as a SQLite file, also if it is mounted', async () => {
+      for (const path of [temporaryFolder(), resolve('/')]) {
+        const { message } = await refusal(path);
+        const problem = 'it is not a regular file: choose another path';
+        assert.equal(message, `cannot open the SQLite file ${path}: ${problem}`);
+      }
     });
 
     it('a SQLite file is rejected when its folder cannot be created', async () => {
