@@ -116,9 +116,11 @@ function examineData(file: string): Finding[] {
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     const schema = `the schema has version ${version}`;
     return [
-      version === schemaVersion
-        ? ok(schema)
-        : warn(schema, `back up: the next start migrates it to ${schemaVersion}`),
+      version === 0
+        ? warn(`${file} has no tables`, 'restore a backup, unless it never had records')
+        : version === schemaVersion
+          ? ok(schema)
+          : warn(schema, `back up: the next start migrates it to ${schemaVersion}`),
       encoding === 'UTF-8'
         ? ok('the encoding is UTF-8')
         : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),

@@ -212,6 +212,7 @@ describe('the examination of a SQLite file', () => {
       (path) => run(path, 'DROP TABLE idempotency_keys'),
       /^fail .* another program$/,
     ],
+    ['is empty', (path) => writeFileSync(path, ''), /^warn .* has no tables$/],
     [
       'has an older schema',
       (path) => run(path, 'PRAGMA user_version = 3'),
