@@ -71,6 +71,24 @@ test('HAProxy waits longer for clients and copies than the service waits for slo
   assert.ok(Number(server) * 1_000 > config['request-timeout-ms'] + 5_000);
 });
 
+test('nginx and HAProxy accept the headers of a list with the longest filters', async (t) => {
+  const { http } = await startService(t);
+  const body = JSON.stringify({ name: '😀'.repeat(200), role: 'a'.repeat(50) });
+  const create = () =>
+    fetch(`${http}/users`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  for (let count = 0; count < 3; count += 1) await create();
+  const ids = Array.from({ length: 97 }, (_, index) => 2 ** 31 - 1 - index);
+  const filters = new URLSearchParams({ ...JSON.parse(body), id: [1, 2, 3, ...ids].join() });
+  const { headers } = await fetch(`${http}/users?${filters}&sort=role,name,id&limit=1&page=2`);
+  assert.ok(Number(headers.get('link')?.length) > 15_000);
+  const bytes = [...headers].reduce((sum, header) => sum + `${header.join(': ')}\r\n`.length, 0);
+  const [, nginxKib] = /proxy_buffer_size (\d+)k;/.exec(read('README.md')) ?? [];
+  const [, haproxyBytes] = /tune\.bufsize (\d+)\n/.exec(read('README.md')) ?? [];
+  assert.ok(bytes < Number(nginxKib) * 1_024);
+  // HAProxy keeps a kibibyte free to rewrite headers.
+  assert.ok(bytes < Number(haproxyBytes) - 1_024);
+});
+
 test('the command that runs doctor has the limit on open files of the systemd unit', () => {
   const [limit = 'none'] = /^LimitNOFILE=\d+$/m.exec(unit) ?? [];
   assert.ok(read('README.md').includes(`--property=${limit} `));
