@@ -10,7 +10,7 @@ import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
-import { authority, openPort, step } from './start-error.ts';
+import { acceptWaiting, authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut, type ListeningEvent } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
@@ -215,9 +215,8 @@ export class Service implements AsyncDisposable {
     const { default: preset, range } = options['drain-timeout-ms'];
     const { timeoutMs = preset } = given;
     checkRange('timeoutMs', timeoutMs, range);
-    if (this.#closing !== undefined && given.timeoutMs !== undefined) {
+    if (this.#closing !== undefined && given.timeoutMs !== undefined)
       AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort(new Error(closedEarly)));
-    }
     this.#closing ??= this.#end(timeoutMs);
     await this.#closing;
   }
@@ -253,6 +252,7 @@ export class Service implements AsyncDisposable {
   async #release(signal: AbortSignal): Promise<void> {
     this.#api?.listener.drain();
     this.#api?.followers?.disconnect();
+    await Promise.all([this.#http, this.#grpc].map((port) => port && acceptWaiting(port.server, signal)));
     const how = { idleMs: this.#options.drainIdleMs, signal };
     await Promise.all([this.#http?.close(how), this.#grpc?.close(how)]);
     if (this.#options.repository === undefined) await this.#repository?.close();

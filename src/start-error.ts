@@ -1,9 +1,12 @@
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 
 // The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again. On
 // the gRPC port, it fills while grpc-js is loaded.
 const backlog = 65_535;
+// At most this many connections are accepted before a port closes, so that a flood of them cannot prevent the stop.
+const maxLastAccepts = 1_000;
 
 /** The options that can prevent a service from starting. */
 export type StartOption = 'database' | 'readDatabase' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
@@ -60,6 +63,25 @@ export async function openPort(
       throw new StartError('host', `the host name ${host} is not known`, caught);
     throw new StartError(option, `cannot listen on ${address}: ${code ?? caught}`, caught);
   }
+}
+
+/**
+ * Resolves when no connection waits in the queue of the kernel, which resets the waiting ones when the port closes. Node
+ * accepts only one in each turn of the event loop, so a busy process has several.
+ */
+export async function acceptWaiting(server: Server, signal: AbortSignal): Promise<void> {
+  let hasAccepted = true;
+  const onConnection = (): void => {
+    hasAccepted = true;
+  };
+  server.on('connection', onConnection);
+  // The first turn has perhaps accepted its connection already.
+  await setImmediate();
+  for (let turns = 0; hasAccepted && turns < maxLastAccepts && !signal.aborted; turns += 1) {
+    hasAccepted = false;
+    await setImmediate();
+  }
+  server.off('connection', onConnection);
 }
 
 /** `host:port`, as in a URL. */

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { status } from '@grpc/grpc-js';
 import type { Repository } from '../../src/domain/repository.ts';
 import type { ServiceOptions } from '../../src/service.ts';
@@ -186,6 +187,22 @@ describe('while it drains', () => {
   });
 });
 
+describe('connections that wait to be accepted when the service closes', () => {
+  // An empty SETTINGS frame. The server sends a short one of its own.
+  const preface = `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${'\0\0\0\x04'.padEnd(9, '\0')}`;
+  for (const [face, sent, answer] of [
+    ['HTTP', head('GET /health'), 'HTTP/1.1 200 '],
+    ['gRPC', preface, '\0\0'],
+  ] as const) {
+    it(`are all served over ${face}`, async (t) => {
+      const { service, port, grpc } = await startService(t, { grpcPort: 0, drainIdleMs: 60_000 });
+      const replies = connectWhileBusy(face === 'HTTP' ? port : Number(grpc.split(':')[1]), 10, sent);
+      await service.close({ timeoutMs: 60_000 });
+      for (const reply of await replies) assert.ok(reply.startsWith(answer), reply);
+    });
+  }
+});
+
 describe('gRPC when the service closes', () => {
   it('a running call is completed, and a new one is rejected', async (t) => {
     const { service, grpc, entered, open } = await startGated(t, { grpcPort: 0 });
@@ -251,6 +268,37 @@ describe('a connection that never ends its request', () => {
     assert.equal(events.at(-1)?.type, 'closed');
   });
 });
+
+// Runs in its own thread, and posts what each connection has received, or the code of its error.
+const clientsSource = `
+  const { connect } = require('node:net');
+  const { parentPort, workerData: { port, count, sent, connected } } = require('node:worker_threads');
+  const replies = Array.from({ length: count }, () => new Promise((resolve) => {
+    let reply = '';
+    connect(port, '127.0.0.1')
+      .once('connect', function () {
+        this.write(sent, () => {
+          Atomics.add(connected, 0, 1);
+          Atomics.notify(connected, 0);
+        });
+      })
+      .setEncoding('latin1')
+      .on('data', (text) => { reply += text; })
+      .on('error', ({ code }) => { reply = code; })
+      .once('close', () => resolve(reply));
+  }));
+  Promise.all(replies).then((all) => parentPort.postMessage(all));
+`;
+
+/** Blocks this thread until `count` clients have connected and sent a text. Returns the promise of their replies. */
+async function connectWhileBusy(port: number, count: number, sent: string): Promise<readonly string[]> {
+  const connected = new Int32Array(new SharedArrayBuffer(4));
+  const clients = new Worker(clientsSource, { eval: true, workerData: { port, count, sent, connected } });
+  for (let seen = 0; seen < count; seen = Atomics.load(connected, 0))
+    Atomics.wait(connected, 0, seen, 30_000);
+  const [replies] = await once(clients, 'message');
+  return replies;
+}
 
 /** The sockets and servers that keep this process alive. */
 function openHandles(): string[] {
