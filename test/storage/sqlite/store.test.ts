@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { test } from 'node:test';
+import { after, afterEach, beforeEach, test } from 'node:test';
+import type { OpenOptions } from '../../../src/conformance/fixture.ts';
 import { testRepository } from '../../../src/conformance/test-repository.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
-import type { Repository } from '../../../src/domain/repository.ts';
+import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { tables } from '../../../src/storage/tables.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const folder = temporaryFolder();
@@ -19,26 +21,66 @@ function pathOf(repository: Repository): string {
   return path;
 }
 
-testRepository(
-  'sqlite',
-  async (options) => {
-    const path = newPath();
-    const store = await openSqliteStore(path, options);
-    paths.set(store, path);
-    return store;
-  },
-  {
-    feed: true,
-    reopen: (closed) => openSqliteStore(pathOf(closed)),
-    async countKeys(repository) {
-      const db = new DatabaseSync(pathOf(repository));
-      const row = db.prepare('SELECT count(*) AS count FROM idempotency_keys').get();
-      db.close();
-      return Number(row?.['count']);
+/** The stores that tests have left open, and how to close them. Starting the thread of a new one takes longer than most tests. */
+const unused = new Map<Store, () => Promise<void>>();
+after(() => Promise.all([...unused.values()].map((close) => close())));
+
+let isTestOver = false;
+beforeEach(() => {
+  isTestOver = false;
+});
+// Runs before the hooks of the test itself, which close its stores.
+afterEach(() => {
+  isTestOver = true;
+});
+
+async function openEmpty(options: OpenOptions = {}): Promise<Store> {
+  const isDefault = Object.keys(options).length === 0;
+  const [left] = unused.keys();
+  if (isDefault && left !== undefined) {
+    unused.delete(left);
+    empty(pathOf(left));
+    return left;
+  }
+  const path = newPath();
+  const store = await openSqliteStore(path, options);
+  paths.set(store, path);
+  const { close } = store;
+  let isClosed = false;
+  return Object.assign(store, {
+    async close() {
+      if (isDefault && isTestOver && !isClosed) {
+        unused.set(store, close);
+        return;
+      }
+      isClosed = true;
+      await close();
     },
+  });
+}
+
+function empty(path: string): void {
+  const db = new DatabaseSync(path);
+  const filled = ['changes', 'idempotency_keys', ...Object.keys(tables).reverse()];
+  db.exec(`
+    ${filled.map((table) => `DELETE FROM ${table};`).join(' ')}
+    INSERT INTO changes (position, type, time, record, user_id) VALUES (0, '', 0, '', 0);
+    UPDATE feed SET gone = 0;
+    UPDATE sqlite_sequence SET seq = 0`);
+  db.close();
+}
+
+testRepository('sqlite', openEmpty, {
+  feed: true,
+  reopen: (closed) => openSqliteStore(pathOf(closed)),
+  async countKeys(repository) {
+    const db = new DatabaseSync(pathOf(repository));
+    const row = db.prepare('SELECT count(*) AS count FROM idempotency_keys').get();
+    db.close();
+    return Number(row?.['count']);
   },
-);
-testTransfer('sqlite', () => openSqliteStore(newPath()));
+});
+testTransfer('sqlite', openEmpty);
 
 test('lists of a SQLite store prepare each of their statements once', async (t) => {
   const store = await openSqliteStore(newPath());
