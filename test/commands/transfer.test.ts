@@ -79,12 +79,14 @@ async function addUnusual(store: Store): Promise<void> {
   await store.users.delete(value.id);
 }
 
-// They need two batches.
-const manyUsers = 20_000;
+// They need three batches. Short records would need 20 times as many.
+const manyPosts = 1_200;
 
-async function addManyUsers(store: Store): Promise<void> {
-  const users = Array.from({ length: manyUsers }, (_, i) => ({ id: i + 1, name: `n${i + 1}`, version: 1 }));
-  await store.importRows('users', users);
+async function addManyPosts(store: Store): Promise<void> {
+  await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+  const post = { userId: 1, title: 'title', body: 'b'.repeat(10_000), version: 1 };
+  const posts = Array.from({ length: manyPosts }, (_, i) => ({ id: i + 1, ...post }));
+  await store.importRows('posts', posts);
 }
 
 let postgres: Promise<TestPostgres> | undefined;
@@ -96,16 +98,16 @@ async function createDatabase(): Promise<string> {
   return (await postgres).createDatabase();
 }
 
-/** Runs a command that fills a store, and kills it after its first batch. Resolves to the last assigned id of users. */
+/** Runs a command that fills a store, and kills it after its first batch. Resolves to the last assigned id of posts. */
 async function killAfterFirstBatch(url: string, args: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, [main, ...args], { stdio: 'ignore' });
   const exited = once(child, 'exit');
   const store = await openStore(url);
   try {
-    await until(async () => (await store.summary()).users.count > 0, 'the first batch', 30_000, 0);
+    await until(async () => (await store.summary()).posts.count > 0, 'the first batch', 30_000, 0);
     child.kill('SIGKILL');
     await exited;
-    return (await store.summary()).users.lastId;
+    return (await store.summary()).posts.lastId;
   } finally {
     await store.close();
   }
@@ -282,24 +284,24 @@ describe('export and import', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const file = join(folder, 'all.ndjson');
-    await fillStore(a, addManyUsers);
+    await fillStore(a, addManyPosts);
     await runCommand(['export', file, '--database', a]);
     const store = await openStore(b);
     t.after(() => store.close());
     const importing = runCommand(['import', file, '--database', b]);
-    await until(async () => (await store.summary()).users.count > 0, 'the first batch', 30_000, 0);
-    const { value } = await store.users.create({ name: 'new' });
+    await until(async () => (await store.summary()).posts.count > 0, 'the first batch', 30_000, 0);
+    const created = await store.posts(1).create({ title: 'new', body: '' });
     const imported = await importing;
-    assert.deepEqual([imported.code, value.id], [0, manyUsers + 1], imported.stderr);
+    assert.deepEqual([imported.code, created?.value.id], [0, manyPosts + 1], imported.stderr);
   });
 
   it('leave no id of the file to assign when an import was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const file = join(folder, 'all.ndjson');
-    await fillStore(a, addManyUsers);
+    await fillStore(a, addManyPosts);
     await runCommand(['export', file, '--database', a]);
-    assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), manyUsers);
+    assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), manyPosts);
     const imported = await runCommand(['import', file, '--database', b]);
     assert.equal(imported.code, 0, imported.stderr);
   });
@@ -668,12 +670,12 @@ describe('copy', () => {
   it('can be repeated and completed after it was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a, addManyUsers);
+    await fillStore(a, addManyPosts);
     const lastId = await killAfterFirstBatch(b, ['copy', '--from', a, '--to', b]);
-    assert.equal(lastId, manyUsers, 'the target must not assign ids of the source');
+    assert.equal(lastId, manyPosts, 'the target must not assign ids of the source');
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
-    assert.match(copied.stdout, /^copied 20000 users\b/);
+    assert.match(copied.stdout, /^copied 1 user and 1200 posts\b/);
   });
 
   it('completes a part of the source whose feed has the same position', async (t) => {
@@ -693,7 +695,7 @@ describe('copy', () => {
   it('fails if the source is written meanwhile', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a, addManyUsers);
+    await fillStore(a, addManyPosts);
     const source = await openStore(a);
     t.after(() => source.close());
     let isOver = false;
