@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { chmod, mkdtemp, realpath } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -50,7 +51,8 @@ export async function startPostgres(
   const servers: PostgresServer[] = [];
   const close = async () => {
     await Promise.all(servers.map((server) => server.stop('immediate')));
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    // Each database has 300 files. Removing them with `rm` takes three times the processor time.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     guard.release();
   };
   try {
