@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
+import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
+import timers from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
@@ -159,8 +161,10 @@ describe('the output of a service that is ready', () => {
 
 describe('a signal to the service', () => {
   it('waits for a slow request, aborts an incomplete one at the deadline, and exits with 0', async (t) => {
-    // The deadline is long, so that a slow machine answers before it.
-    const running = await startProcess(t, ['--database', 'memory:', '--drain-timeout-ms', '5000']);
+    // The deadline is long, so that a slow machine answers before it. No other limit must end the incomplete request.
+    const unlimited = ['--headers-timeout-ms', '0', '--request-timeout-ms', '0'];
+    const options = ['--database', 'memory:', '--drain-timeout-ms', '5000', ...unlimited];
+    const running = await startProcess(t, options);
     const port = portOf(running.http);
     const idle = await Wire.open(t, port);
     idle.write(head('GET /health'));
@@ -189,11 +193,23 @@ describe('a signal to the service', () => {
   });
 
   it('keeps serving for --drain-delay-ms after readiness fails', async (t) => {
-    const running = await startHere(t, ['--drain-delay-ms', '400']);
+    const delayMs = 123_456;
+    const [delayed, { setTimeout: sleep }] = [Promise.withResolvers<void>(), timers];
+    const mock = t.mock.method(timers, 'setTimeout', (ms: number, ...rest: unknown[]) =>
+      ms === delayMs ? delayed.promise : Reflect.apply(sleep, undefined, [ms, ...rest]),
+    );
+    syncBuiltinESMExports();
+    t.after(() => {
+      delayed.resolve();
+      mock.mock.restore();
+      syncBuiltinESMExports();
+    });
+    const running = await startHere(t, ['--drain-delay-ms', `${delayMs}`]);
     running.send('SIGTERM');
     await printed(running, 'draining');
     assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal((await fetch(`${running.http}/health/ready`)).status, 503);
+    delayed.resolve();
     assert.equal(await running.ended, 0);
   });
 
