@@ -65,8 +65,10 @@ async function check(page: Page, state: string, looks: readonly Look[], without?
 
 suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
+  // On a slow machine axe takes minutes.
+  const patience = { timeout: 600_000 };
 
-  test('axe finds no serious problem in the list and the open user', async (t) => {
+  test('axe finds no serious problem in the list and the open user', patience, async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }, { name: 'Bob' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'A title', body: 'some text' } });
@@ -86,7 +88,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'user, error, post, requests', looksOfConsole);
   });
 
-  test('axe finds no serious problem in the dialogs', async (t) => {
+  test('axe finds no serious problem in the dialogs', patience, async (t) => {
     // Without the feed of changes, a conflict appears when the user is saved.
     const options = { auth: 'writes', apiKeys: ['key'], changesKept: false } as const;
     const { http } = await startService(t, options);
@@ -112,8 +114,6 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'conflict', looksOfConsole);
   });
 
-  // On a slow machine axe takes minutes for a page of this length.
-  const patience = { timeout: 600_000 };
   test('axe finds no serious problem on the page of the API', patience, async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/api.html`, { width: 360 });
@@ -148,7 +148,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'an operation of the API', looksOfReference);
   });
 
-  test('axe finds no serious problem without users and without a server', async (t) => {
+  test('axe finds no serious problem without users and without a server', patience, async (t) => {
     const { http, service } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('No users yet').waitFor();
