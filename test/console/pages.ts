@@ -37,6 +37,12 @@ const undrawn = `
   document.adoptedStyleSheets[0].replaceSync('html { opacity: 0 }');
 `;
 
+// A page removes a message after 5 s. On a slow machine, a test may look for it later.
+const lasting = `{
+  const { remove } = Element.prototype;
+  Element.prototype.remove = function () { if (!this.matches('.toast')) remove.call(this); };
+}`;
+
 // All suites of this process share one browser and its pages.
 after(closeBrowser);
 
@@ -83,7 +89,7 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
 async function newPage(clock: boolean): Promise<Page> {
   const context = await (await launchBrowser()).newContext();
   context.setDefaultTimeout(patienceMs);
-  await context.addInitScript({ content: undrawn });
+  await context.addInitScript({ content: undrawn + lasting });
   // A clock cannot be removed from a window, so only tests with a clock use this window again.
   if (clock) await context.clock.install();
   return context.newPage();
