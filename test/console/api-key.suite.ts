@@ -238,7 +238,9 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('an API key is not marked as rejected by a poll that began with an earlier key', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey, 'another-key'] });
-    const page = await open(t, `${http}/`);
+    // On a slow machine, the poll below may wait longer than the page waits for a response.
+    const initScript = 'AbortSignal.timeout = () => new AbortController().signal';
+    const page = await open(t, `${http}/`, { initScript });
     const key = page.getByRole('dialog', { name: 'API key' }).getByLabel('Key');
     await key.fill(apiKey);
     await page.keyboard.press('Enter');
