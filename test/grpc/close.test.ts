@@ -49,7 +49,8 @@ test('a watch, an endless call and an idle connection cannot delay the gRPC serv
   const ms = performance.now() - startedAt;
 
   assert.ok(ms >= 450 && ms < 9_000, `${ms.toFixed()} ms`);
-  assert.equal((await endless).code, status.UNAVAILABLE);
+  // If the client sees the end of the stream before that of the connection, it reports INTERNAL.
+  assert.ok([status.UNAVAILABLE, status.INTERNAL].includes((await endless).code));
   assert.equal(signal?.aborted, true, 'the signal of the store is aborted');
   assert.equal((await watch).code, status.OK, 'the watch ended with OK before that');
   assert.equal(idle.closed || idle.destroyed, true);
