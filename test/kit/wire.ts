@@ -3,8 +3,8 @@ import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { checkErrors, parseResponse, parseResponses, type RawResponse } from './raw.ts';
 
-// Much longer than any response takes, so that only a missing one fails its test.
-const patienceMs = 30_000;
+// Shorter than the time limit of a test, so that the failure shows what has arrived instead of a response.
+const patienceMs = 100_000;
 
 /** A connection on which a test writes bytes and reads complete responses, one after another. */
 export class Wire {
