@@ -181,6 +181,7 @@ describe('the limits of a call', async () => {
   const { grpc, isWell, reasons } = await startSmall({ after });
 
   it('a list of 128 values of binary metadata is accepted', async (t) => {
+    const earlier = reasons().length;
     const metadata = {
       'x-1-bin': Array(64).fill('AAE').join(','),
       'x-2-bin': Array(64).fill('AAE').join(', '),
@@ -188,7 +189,7 @@ describe('the limits of a call', async () => {
     const session = await connectWire(t, grpc);
     const { code } = await callWire(session, path, framed(Uint8Array.of(8, 1)), metadata);
     assert.equal(code, status.NOT_FOUND);
-    assert.deepEqual(reasons(), []);
+    assert.deepEqual(reasons().slice(earlier), []);
   });
 
   for (const [where, lengths] of Object.entries({ 'one list': [129], 'two lists': [65, 64] })) {
