@@ -40,7 +40,7 @@ describe('metrics', async () => {
     const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
     for (const wire of wires) wire.write(head('GET /users'));
     for (const wire of wires) assert.equal((await wire.next()).status, 200);
-    const [stuck = 0] = await workersOf(running);
+    const [stuck = Number.NaN] = await workersOf(running);
     process.kill(stuck, 'SIGSTOP');
     t.after(() => process.kill(stuck, 'SIGCONT'));
     for (const wire of wires) wire.write(head('GET /metrics'));
@@ -63,7 +63,7 @@ describe('metrics', async () => {
     await ask(t, running, requests);
     await counted(t, running, 3 * requests);
     assert.match(await scrape(t, running), /^users_service_failures_total 0$/m);
-    process.kill((await workersOf(running))[0] ?? 0, 'SIGKILL');
+    process.kill((await workersOf(running))[0] ?? Number.NaN, 'SIGKILL');
     await printed(running, 'failure');
     assert.equal(healthOf(await scrapeBoth(t, running)), 3 * requests);
     await ask(t, running, requests);
@@ -76,7 +76,7 @@ describe('metrics', async () => {
   });
 
   it('a connection of a worker that dies before it has accepted it is closed, and its metrics do not wait', async (t) => {
-    const [stuck = 0] = await workersOf(running);
+    const [stuck = Number.NaN] = await workersOf(running);
     process.kill(stuck, 'SIGSTOP');
     t.after(() => running.child.kill('SIGKILL'));
     const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));

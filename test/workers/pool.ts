@@ -47,7 +47,7 @@ export async function create(http: string, name: string): Promise<number> {
   return Number(((await response.json()) as { id: number }).id);
 }
 
-/** The process ids of the running workers. */
+/** The process ids of the running workers. Replace a missing one by NaN: a signal to 0 would end the tests. */
 export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
   const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
   const rows = stdout

@@ -96,7 +96,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
       it(`a worker that receives ${signal} directly is replaced on the same ports`, async (t) => {
         const earlier = failures().length;
-        const [victim = 0, other = 0] = await workersOf(running);
+        const [victim = Number.NaN, other = Number.NaN] = await workersOf(running);
         process.kill(victim, signal);
         await printed(running, 'failure', earlier + 1);
         const reason = signal === 'SIGKILL' ? 'SIGKILL' : 'code 0';
@@ -119,7 +119,9 @@ describe('a pool of workers', { concurrency: 4 }, () => {
         );
       await untilWorkers(isBack, 'a new worker responds');
       const client = usersClient(t, running.grpc);
-      assert.equal((await getUser(client, 1, { deadline: Date.now() + 60_000 })).code, status.OK);
+      // A worker opens its HTTP port first.
+      const isServing = async () => (await getUser(client, 1)).code === status.OK;
+      await untilWorkers(isServing, 'a new worker responds to a call');
     });
 
     it('workers close the database, so the last one removes its log, and log the addresses and each request once', async (t) => {
