@@ -5,7 +5,7 @@ import { keyed, userQuery } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { openTestPostgres } from '../../kit/postgres.ts';
+import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { preparedDatabases } from './prepared.ts';
@@ -42,8 +42,8 @@ it('a store that waits for another process to migrate the schema reports it, unl
 
 describe('two stores with one database', () => {
   async function openTwo(t: TestContext): Promise<[Store, Store, string]> {
-    const { store, url } = await open(t);
-    const other = await openPostgresStore(url);
+    const { store, url } = await open(t, patient);
+    const other = await openPostgresStore(url, patient);
     t.after(() => other.close());
     return [store, other, url];
   }

@@ -9,7 +9,7 @@ import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
-import { startPostgres } from '../../kit/postgres.ts';
+import { patient, startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { until } from '../../kit/until.ts';
 import { createCertificate } from '../../support/certificate.ts';
@@ -166,7 +166,7 @@ describe('a store with several hosts', async () => {
   });
 
   it('skips a standby', async (t) => {
-    const store = await open(t, urlOf(standby, primary));
+    const store = await open(t, urlOf(standby, primary), patient);
     await Promise.all(Array.from({ length: 20 }, () => store.users.create({ name: 'Ada' })));
     await store.ping();
   });
@@ -199,10 +199,12 @@ describe('a store with several hosts', async () => {
     const limits = { pingTimeoutMs: 300, waitTimeoutMs: 1_000 };
     const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, `127.0.0.1:${other.port}`), limits);
     // On a busy machine a call may take longer than its limit here.
-    await until(async () => {
+    const isConnected = async () => {
       const creations = Array.from({ length: 10 }, () => kindOf(store.users.create({ name: 'Ada' })));
-      return (await Promise.all([...creations, kindOf(store.ping())])).every((kind) => kind === 'none');
-    }, 'all connections are open');
+      const isOpen = (await Promise.all(creations)).every((kind) => kind === 'none');
+      return isOpen && (await kindOf(store.ping())) === 'none';
+    };
+    await until(isConnected, 'all connections are open', 60_000);
     hanging.freeze();
     const calls = Array.from({ length: 20 }, () => timed(kindOf(store.users.create({ name: 'lost' }))));
     for (const { result, ms } of await Promise.all(calls)) {

@@ -196,10 +196,11 @@ describe('reads from standbys', async () => {
       const [row] = await server.query<{ bytes: string }>(`SELECT ${lsn} - '0/0' AS bytes`);
       return Number(row?.bytes);
     };
-    await until(async () => {
+    const isLonger = async () => {
       await other.server.query(`SELECT pg_logical_emit_message(true, 'test', repeat('x', 1000000))`);
       return (await lsnOf(standby)) > (await lsnOf(primary)) + 1_000_000;
-    }, 'the log of the other cluster is longer');
+    };
+    await until(isLonger, 'the log of the other cluster is longer', 60_000);
     const { store, outcomes } = await open(t, urlOf(primary), standby.url(database));
     const id = await create(store, 'Ada');
     assert.equal((await store.users.get(id))?.name, 'Ada');
