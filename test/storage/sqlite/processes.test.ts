@@ -170,7 +170,7 @@ it('the deletion of a user with many posts creates no temporary file, which fail
 
 it('a page after thousands of long posts needs no memory for their texts', async () => {
   const path = join(temporaryFolder(), 'users.db');
-  const store = await openSqliteStore(path);
+  const store = await openSqliteStore(path, { busyTimeoutMs: 60_000 });
   const { value: user } = await store.users.create({ name: 'Ada' });
   const body = 'x'.repeat(10_000);
   await Promise.all(Array.from({ length: 3_000 }, () => store.posts(user.id).create({ title: 'T', body })));
