@@ -20,25 +20,22 @@ subscribe('http.server.response.created', (message) => {
 /** The ports of finished tests. A page can use its files again only at the same address. */
 const ports = new Set<number>();
 
-/** Starts a service in this process for a page, if possible on the port of a finished test. */
-export async function startService(
+/** Starts a service in this process for a page. */
+export function startService(
   t: TestContext,
   options: support.StartOptions = {},
 ): Promise<support.RunningService> {
-  const running = await startOnUsedPort(t, options);
-  // This runs after the service has closed. The agent may not know yet that its connections are closed.
-  t.after(() => {
-    for (const socket of globalAgent.freeSockets[`127.0.0.1:${running.port}:`] ?? []) socket.destroy();
-    ports.add(running.port);
-  });
-  return running;
+  return openOnUsedPort(t, (port) => support.startService(t, { ...options, port }));
 }
 
 /** A service at an address that another program cannot take while the service is stopped. */
 export async function startRestartable(t: TestContext, options: support.StartOptions = {}) {
-  const first = await startService(t, options);
-  const forwarder = await openForwarder(first.port);
-  t.after(() => forwarder.close());
+  const first = await support.startService(t, options);
+  const forwarder = await openOnUsedPort(t, async (port) => {
+    const opened = await openForwarder(first.port, port);
+    t.after(() => opened.close());
+    return opened;
+  });
   const http = `http://127.0.0.1:${forwarder.port}`;
   return {
     http,
@@ -47,18 +44,23 @@ export async function startRestartable(t: TestContext, options: support.StartOpt
       return first.service.close({ timeoutMs: 500 });
     },
     startAgain: async (again = options) => {
-      forwarder.moveTo((await startService(t, again)).port);
+      forwarder.moveTo((await support.startService(t, again)).port);
     },
   };
 }
 
-async function startOnUsedPort(
+/** Opens a server on the port of a finished test if there is one, and no other program has taken it. */
+async function openOnUsedPort<T extends { readonly port: number }>(
   t: TestContext,
-  options: support.StartOptions,
-): Promise<support.RunningService> {
-  const [port] = ports;
-  if (port === undefined || options.port !== undefined) return support.startService(t, options);
-  ports.delete(port);
-  // Another program may have taken the port.
-  return support.startService(t, { ...options, port }).catch(() => support.startService(t, options));
+  openOn: (port: number) => Promise<T>,
+): Promise<T> {
+  const [used = 0] = ports;
+  ports.delete(used);
+  const opened = await openOn(used).catch(() => openOn(0));
+  // This runs after the server has closed. The agent may not know yet that its connections are closed.
+  t.after(() => {
+    for (const socket of globalAgent.freeSockets[`127.0.0.1:${opened.port}:`] ?? []) socket.destroy();
+    ports.add(opened.port);
+  });
+  return opened;
 }

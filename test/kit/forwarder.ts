@@ -19,7 +19,7 @@ export interface Forwarder {
   close(): Promise<void>;
 }
 
-export async function openForwarder(target: number): Promise<Forwarder> {
+export async function openForwarder(target: number, listenOn = 0): Promise<Forwarder> {
   let port = target;
   let frozen = false;
   let accepted = 0;
@@ -41,7 +41,7 @@ export async function openForwarder(target: number): Promise<Forwarder> {
     keep(inbound, outbound);
     keep(outbound, inbound);
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(listenOn, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
