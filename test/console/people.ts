@@ -68,6 +68,14 @@ export async function holdReads(page: Page, url: string) {
   return { reached: reached.promise, release: held.resolve };
 }
 
+/** Shows another view of the open page, without the dialogs and messages of an earlier test. */
+export function showView(page: Page, fragment: string): Promise<void> {
+  return page.evaluate(`
+    for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+    document.querySelector('#toasts').replaceChildren();
+    location.hash = '${fragment}'`);
+}
+
 /** Opens a user by its name in the table, and waits for the form. */
 export async function openUser(page: Page, name: string): Promise<void> {
   await page.getByRole('link', { name, exact: true }).click();
