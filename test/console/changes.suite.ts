@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, type TestContext, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
@@ -17,6 +17,7 @@ import {
   openUser,
   readUser,
   recordRequests,
+  showView,
 } from './people.ts';
 import { startRestartable, startService } from './service.ts';
 
@@ -44,26 +45,411 @@ async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
 suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('appear in the table with a mark, without moving rows, also on a phone', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
-    const page = await open(t, `${http}/`, { width: 375 });
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    const top = async () => (await page.locator('#user-rows tr:last-child').boundingBox())?.y;
-    const before = await top();
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe', role: 'admin' } });
-    await row(page, 'Zoe').getByText('Changed').waitFor();
-    await row(page, 'Zoe').getByText('admin').waitFor();
-    await send(http, 'DELETE /users/2');
-    await row(page, 'Bob').getByText('Deleted').waitFor();
-    await send(http, 'POST /users', { json: { name: 'Dee' } });
-    await page.getByText('Live · 1 new').waitFor();
-    assert.equal(await top(), before);
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await row(page, 'Dee').waitFor();
-    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
-    assert.equal(await row(page, 'Bob').count(), 0);
+  /** A page that shows ten users and follows their changes. */
+  const openLive = async (t: TestContext) => {
+    const { http, events } = await startService(t);
+    const names = ['Ada', 'Bob', 'Cy', 'Eve', 'Fay', 'Gus', 'Hal', 'Ian', 'Jan', 'Kim'];
+    await addUsers(
+      http,
+      names.map((name) => ({ name })),
+    );
+    const page = await open(t, `${http}/`, { initScript: hiding });
+    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
+    /** Shows the list or a user after adding these posts, without the marks and counts of earlier tests. */
+    const show = async (id?: number, titles: readonly string[] = []) => {
+      const user = id === undefined ? '/' : `/users/${id}`;
+      const posts: string[] = [];
+      for (const title of titles) {
+        const { headers } = await send(http, `POST ${user}/posts`, { json: { title } });
+        posts.push(String(headers.location));
+      }
+      await showView(page, user);
+      await page.evaluate("hide(false); document.querySelector('#refresh-button').click()");
+      await page.locator('#table-area[aria-busy="false"]').waitFor();
+      if (id !== undefined) await page.getByText(`User ${id} · version`).waitFor();
+      await page.getByText('Live', { exact: true }).waitFor();
+      return { user, posts };
+    };
+    /** How many connections for changes have ended. */
+    const ended = () => events.filter((event) => event.type === 'request' && event.longLived).length;
+    return { http, page, show, ended };
+  };
+
+  test('changes of users on a page that shows one after another', async (t) => {
+    const { http, page, show, ended } = await openLive(t);
+
+    await t.test(
+      'changes appear in the table with a mark, without moving rows, also on a phone',
+      async (t) => {
+        await show();
+        t.after(() => page.setViewportSize({ width: 1280, height: 900 }));
+        await page.setViewportSize({ width: 375, height: 900 });
+        const top = async () => (await page.locator('#user-rows tr:last-child').boundingBox())?.y;
+        const before = await top();
+        await send(http, 'PATCH /users/1', { json: { name: 'Zoe', role: 'admin' } });
+        await row(page, 'Zoe').getByText('Changed').waitFor();
+        await row(page, 'Zoe').getByText('admin').waitFor();
+        await send(http, 'DELETE /users/2');
+        await row(page, 'Bob').getByText('Deleted').waitFor();
+        await send(http, 'POST /users', { json: { name: 'Dee' } });
+        await page.getByText('Live · 1 new').waitFor();
+        assert.equal(await top(), before);
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await row(page, 'Dee').waitFor();
+        assert.equal(await page.locator('#feed-state').textContent(), 'Live');
+        assert.equal(await row(page, 'Bob').count(), 0);
+      },
+    );
+
+    await t.test(
+      'changes appear in the open user without losing typed text, and show a conflict before it is saved',
+      async () => {
+        await show(4);
+        const form = page.getByRole('form', { name: 'Edit user' });
+        await form.getByLabel('Name').fill('Eve L');
+        await send(http, 'PATCH /users/4', { json: { role: 'admin' } });
+        const facts = page.getByRole('status').filter({ hasText: 'version 2 · changed by another person' });
+        await facts.waitFor();
+        assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
+        assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
+        assert.equal(await form.getByText('Another person has changed').isVisible(), false);
+        await send(http, 'PATCH /users/4', { json: { name: 'Eva' } });
+        await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
+        assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
+      },
+    );
+
+    await t.test('changes do not include the changes of the page itself', async () => {
+      await show(5);
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill('Fay L');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await row(page, 'Fay L').waitFor();
+      // A later change of another client shows that the feed has delivered the change of this page.
+      await send(http, 'POST /users', { json: { name: 'Liz' } });
+      await page.getByText('Live · 1 new').waitFor();
+      assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
+      assert.equal(await page.getByText('changed by another person').count(), 0);
+    });
+
+    await t.test(
+      'changes that are newer than a save of the page replace it, although the response to the save is late',
+      async () => {
+        await show(6);
+        let isLate = false;
+        await page.route('**/users/6', async (route) => {
+          if (route.request().method() === 'GET') return await route.continue();
+          const response = await route.fetch();
+          await changeUser(http, 6, { name: 'Theirs' });
+          await page.evaluate('hide(false)');
+          // All three changes arrive together.
+          await page.getByText('Live · 1 new').waitFor();
+          isLate = true;
+          await route.fulfill({ response });
+        });
+        await page.locator('#edit-name').fill('Mine');
+        await page.evaluate('hide(true)');
+        await send(http, 'POST /users', { json: { name: 'Max' } });
+        await page.keyboard.press('Enter');
+        await announced(page, 'Saved Mine');
+        assert.ok(isLate, 'the response was delayed');
+        // If the feed had not delivered the change, this wait would fail, and not those for the panel.
+        await row(page, 'Theirs').getByText('Changed').waitFor();
+        await page.getByText('version 3 · changed by another person').waitFor();
+        assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
+      },
+    );
+
+    await t.test(
+      'changes include a deletion and a save of the page that were cancelled too late',
+      async () => {
+        await show(7);
+        const reached = { DELETE: Promise.withResolvers<void>(), PATCH: Promise.withResolvers<void>() };
+        await page.route(/users\/\d$/, async (route) => {
+          const method = route.request().method();
+          if (method !== 'DELETE' && method !== 'PATCH') return await route.continue();
+          // The page never gets this response.
+          await route.fetch();
+          reached[method].resolve();
+        });
+        await page.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete user' }).click();
+        await reached.DELETE.promise;
+        await page.getByRole('button', { name: 'Cancel' }).click();
+        await row(page, 'Hal').getByText('Deleted').waitFor();
+        await page.getByText('There is no user 7').waitFor();
+        await openUser(page, 'Ian');
+        await page.locator('#edit-name').fill('Ida');
+        await page.keyboard.press('Enter');
+        await reached.PATCH.promise;
+        await page.getByRole('button', { name: 'Discard' }).click();
+        await row(page, 'Ida').getByText('Changed').waitFor();
+        assert.equal(await page.locator('#edit-name').inputValue(), 'Ida');
+      },
+    );
+
+    await t.test('changes include a save of the page for which a proxy has sent an error', async () => {
+      await show(9);
+      await page.route('**/users/9', async (route) => {
+        if (route.request().method() === 'GET') return await route.continue();
+        await route.fetch();
+        await route.fulfill({ status: 504, body: 'Gateway Timeout' });
+      });
+      await page.locator('#edit-name').fill('Jan L');
+      await page.keyboard.press('Enter');
+      await row(page, 'Jan L').getByText('Changed').waitFor();
+    });
+
+    await t.test(
+      'changes are not requested while the page is hidden, and appear when it is visible again',
+      async (t) => {
+        await show();
+        const before = ended();
+        await page.evaluate('hide(true)');
+        await t.waitFor(() => assert.ok(ended() > before), { timeout: 10_000 });
+        await send(http, 'PATCH /users/10', { json: { name: 'Kit' } });
+        await page.evaluate('hide(false)');
+        await row(page, 'Kit').getByText('Changed').waitFor();
+      },
+    );
+  });
+
+  test('changes of posts on a page that shows one user after another', async (t) => {
+    const { http, page, show } = await openLive(t);
+
+    await t.test(
+      'changes appear in the form of a post that is opened at the same time, and do not hide it',
+      async () => {
+        const { posts } = await show(1, ['One']);
+        const { reached, release } = await holdReads(page, `**${posts[0]}`);
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await reached;
+        await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
+        await page.getByRole('heading', { name: 'First' }).waitFor();
+        release();
+        assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'First');
+        await page.keyboard.press('Escape');
+        await page.getByRole('heading', { name: 'First' }).waitFor();
+      },
+    );
+
+    await t.test('changes appear in an open post behind a proxy that removes entity tags', async () => {
+      const { posts } = await show(2, ['One']);
+      await page.route(`**${posts[0]}`, async (route) => {
+        const response = await route.fetch();
+        const { etag: _, ...headers } = response.headers();
+        await route.fulfill({ response, headers });
+      });
+      const title = page.locator('#post-edit-title:focus');
+      await page.getByRole('button', { name: 'Edit One' }).click();
+      await title.waitFor();
+      await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
+      await hasText(title, 'First');
+    });
+
+    await t.test(
+      'changes that were missed appear in a post that is left while the list is read again',
+      async () => {
+        const { user, posts } = await show(3, ['One', 'Two']);
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await page.locator('#post-edit-title:focus').waitFor();
+        await page.evaluate('hide(true)');
+        await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
+        const lists = await holdReads(page, `**${user}/posts?*`);
+        const post = await holdReads(page, `**${posts[0]}`);
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await Promise.all([lists.reached, post.reached]);
+        await page.getByRole('button', { name: 'Edit Two' }).click();
+        await page.locator('#post-edit-title:focus').waitFor();
+        lists.release();
+        await page.locator('#post-list:not([aria-busy="true"])').waitFor();
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'First']);
+      },
+    );
+
+    await t.test('changes appear in the list when the changed post is left to edit another one', async () => {
+      const { posts } = await show(4, ['One', 'Two']);
+      const title = page.locator('#post-edit-title:focus');
+      await page.getByRole('button', { name: 'Edit One' }).click();
+      await title.waitFor();
+      await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
+      await hasText(title, 'First');
+      await page.getByRole('button', { name: 'Edit Two' }).click();
+      await page.getByRole('heading', { name: 'First' }).waitFor();
+      await title.fill('Mine');
+      await send(http, `DELETE ${posts[1]}`);
+      await page.getByText('Another person has deleted this post').waitFor();
+      await page.getByRole('button', { name: 'Edit First' }).click();
+      await page.locator('#post-list > li', { hasText: 'Two' }).getByText('Deleted').waitFor();
+    });
+
+    await t.test(
+      'changes appear as changed and deleted posts of the open user, and as its deletion',
+      async () => {
+        const { user, posts: paths } = await show(5, ['One', 'Two']);
+        const posts = page.locator('#post-list > li');
+        await posts.filter({ hasText: 'One' }).waitFor();
+        await send(http, `PATCH ${paths[0]}`, { json: { title: 'First' } });
+        await posts.filter({ hasText: 'First' }).getByText('Changed').waitFor();
+        await send(http, `DELETE ${paths[1]}`);
+        await posts.filter({ hasText: 'Two' }).getByText('Deleted').waitFor();
+        await send(http, `DELETE ${user}`);
+        await page.getByText('There is no user 5').waitFor();
+      },
+    );
+
+    await t.test(
+      'changes are counted apart if they are new posts of the open user, and the button of the count shows them',
+      async () => {
+        const { user } = await show(6);
+        await page.getByText('No posts yet').waitFor();
+        await send(http, `POST ${user}/posts`, { json: { title: 'One' } });
+        await page.getByRole('button', { name: 'Show 1 new post', exact: true }).waitFor();
+        assert.equal(await page.locator('#feed-state').textContent(), 'Live');
+        await send(http, `POST ${user}/posts`, { json: { title: 'Two' } });
+        const button = page.getByRole('button', { name: 'Show 2 new posts' });
+        await button.waitFor();
+        const { headers } = await send(http, `POST ${user}/posts`, { json: { title: 'Three' } });
+        await page.getByRole('button', { name: 'Show 3 new posts' }).waitFor();
+        await send(http, `DELETE ${headers.location}`);
+        await button.waitFor();
+        await page.locator('th[data-sort="name"] button').click();
+        await page.locator('th[data-sort="name"][aria-sort]').waitFor();
+        await page.locator('#table-area[aria-busy="false"]').waitFor();
+        await button.focus();
+        await page.keyboard.press('Enter');
+        await page.locator('#posts-heading:focus').waitFor();
+        await page.locator('.post').nth(1).waitFor();
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'One']);
+        assert.equal(await page.locator('#posts-new').isVisible(), false);
+        assert.equal(await page.getByText('No posts yet').isVisible(), false);
+      },
+    );
+
+    await t.test(
+      'changes are not counted as new if the page shows these users and posts anyway',
+      async (t) => {
+        const { user } = await show(7);
+        await page.evaluate('hide(true)');
+        await send(http, `POST ${user}/posts`, { json: { title: 'One' } });
+        await send(http, 'POST /users', { json: { name: 'Liz' } });
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await page.locator('.post').waitFor();
+        await page.evaluate('hide(false)');
+        // The changes that were made before this one have arrived.
+        await send(http, `PATCH ${user}`, { json: { name: 'Zoe' } });
+        await row(page, 'Zoe').waitFor();
+        assert.equal(await page.locator('#feed-state').textContent(), 'Live');
+        assert.equal(await page.locator('#posts-new').isVisible(), false);
+        const titles = page.locator('.post h4');
+        await page.route(`**${user}/posts?*`, async (route) => {
+          await send(http, `POST ${user}/posts`, { json: { title: 'Two' } });
+          await page.locator('#posts-new').waitFor();
+          await route.continue();
+        });
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await titles.nth(1).waitFor();
+        assert.equal(await page.locator('#posts-new').isVisible(), false, 'the change came during the read');
+        expectAway(t, http);
+        let requests = 0;
+        await page.route(`**${user}/posts`, async (route) => {
+          requests += 1;
+          if (requests > 1) await page.locator('#posts-new').waitFor();
+          else await route.fetch();
+          await (requests > 1 ? route.continue() : route.abort('connectionreset'));
+        });
+        await page.getByText('Write a post').click();
+        await page.locator('#post-title').fill('Three');
+        await page.keyboard.press('Enter');
+        await announced(page, 'Added the post');
+        assert.deepEqual(await titles.allTextContents(), ['Three', 'Two', 'One']);
+        assert.equal(await page.locator('#posts-new').isVisible(), false, 'the first response was lost');
+      },
+    );
+
+    await t.test(
+      'changes that are older than a save of the page do not replace it after a reconnection',
+      async () => {
+        const { user, posts } = await show(8, ['One']);
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await page.locator('#post-edit-title:focus').waitFor();
+        await page.evaluate('hide(true)');
+        await send(http, `PATCH ${user}`, { json: { role: 'admin' } });
+        await send(http, `PATCH ${posts[0]}`, { json: { body: 'theirs' } });
+        const post = page.locator('.post');
+        await page.locator('#post-edit-title').fill('Mine');
+        await page.locator('#post-edit-form').getByRole('button', { name: 'Save' }).click();
+        await post.getByRole('heading', { name: 'Mine' }).waitFor();
+        await page.locator('#edit-name').fill('Ian L');
+        await page.locator('#edit-save').click();
+        await page.getByText('version 3').waitFor();
+        await page.evaluate('hide(false)');
+        // The changes that were made before this one have arrived.
+        await send(http, 'POST /users', { json: { name: 'Max' } });
+        await page.getByText('Live · 1 new').waitFor();
+        assert.match((await row(page, 'admin').textContent()) ?? '', /^\s*8\s*Ian L\s*admin\s*$/);
+        assert.equal(await post.locator('h4').textContent(), 'Mine');
+        assert.equal(await post.getByText('theirs').isVisible(), true);
+        assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
+      },
+    );
+
+    await t.test(
+      'changes appear after the service has dropped some, also in the post that is edited and those beside it',
+      async () => {
+        const { user, posts } = await show(9, ['One', 'Two', 'Three']);
+        await page.getByRole('button', { name: 'Edit Two' }).click();
+        await page.locator('#post-edit-title').fill('Mine');
+        const miss = async (change: () => Promise<unknown>) => {
+          await page.evaluate('hide(true)');
+          await change();
+          const gone = { status: 410, json: { error: 'gone' } };
+          await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
+          await page.evaluate('hide(false)');
+        };
+        await miss(async () => {
+          await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
+          await send(http, `PATCH ${posts[1]}`, { json: { body: 'Theirs' } });
+          await send(http, `DELETE ${posts[2]}`);
+          const { headers } = await send(http, `POST ${user}/posts`, { json: { title: 'Four' } });
+          posts.push(String(headers.location));
+        });
+        await page.locator('.post h4', { hasText: 'First' }).waitFor();
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'First']);
+        await hasText(page.locator('#post-edit-body'), 'Theirs');
+        assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'Mine');
+        await page.keyboard.press('Escape');
+        await miss(() => send(http, `PATCH ${posts[0]}`, { json: { title: 'Last' } }));
+        await page.locator('.post h4', { hasText: 'Last' }).waitFor();
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
+        assert.equal(await page.locator('.post-body', { hasText: 'Theirs' }).count(), 1);
+        await page.getByRole('button', { name: 'Edit Four' }).click();
+        await page.locator('#post-edit-title:focus').waitFor();
+        await miss(() => send(http, `DELETE ${posts[3]}`));
+        await announced(page, 'Four was deleted');
+        await page.locator('#post-edit-form').waitFor({ state: 'hidden' });
+      },
+    );
+
+    await t.test(
+      'changes leave the focus on a post when all are read again, or on their heading if it was deleted',
+      async () => {
+        const { posts } = await show(10, ['One', 'Two']);
+        const miss = async (change: string) => {
+          await page.evaluate('hide(true)');
+          await send(http, change, change.startsWith('PATCH') ? { json: { title: 'Last' } } : {});
+          const gone = { status: 410, json: { error: 'gone' } };
+          await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
+          await page.evaluate('hide(false)');
+        };
+        await page.getByRole('button', { name: 'Edit One' }).focus();
+        await miss(`PATCH ${posts[0]}`);
+        await page.locator('[aria-label="Edit Last"]:focus').waitFor();
+        await miss(`DELETE ${posts[0]}`);
+        await page.locator('#posts-heading:focus').waitFor();
+        assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two']);
+      },
+    );
   });
 
   test('are not counted as new users if the page would not list them, or after their deletion', async (t) => {
@@ -84,24 +470,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await check('user 011', unlisted, { name: 'user 005', role });
     await page.getByRole('button', { name: 'Next' }).click();
     await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
-  });
-
-  test('appear in the open user without losing typed text, and show a conflict before it is saved', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    const form = page.getByRole('form', { name: 'Edit user' });
-    await form.getByLabel('Name').fill('Ada L');
-    await isLive(page);
-    await send(http, 'PATCH /users/1', { json: { role: 'admin' } });
-    const facts = page.getByRole('status').filter({ hasText: 'version 2 · changed by another person' });
-    await facts.waitFor();
-    assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
-    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
-    assert.equal(await form.getByText('Another person has changed').isVisible(), false);
-    await send(http, 'PATCH /users/1', { json: { name: 'Eve' } });
-    await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
-    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
   test('appear in a list, a user and posts that were read before them, and whose responses are late', async (t) => {
@@ -152,283 +520,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
   });
 
-  test('appear in the form of a post that is opened at the same time, and do not hide it', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    const { reached, release } = await holdReads(page, '**/users/1/posts/1');
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await reached;
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-    await page.getByRole('heading', { name: 'First' }).waitFor();
-    release();
-    assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'First');
-    await page.keyboard.press('Escape');
-    await page.getByRole('heading', { name: 'First' }).waitFor();
-  });
-
-  test('appear in an open post behind a proxy that removes entity tags', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    const page = await open(t, 'about:blank');
-    await page.route('**/posts/1', async (route) => {
-      const response = await route.fetch();
-      const { etag: _, ...headers } = response.headers();
-      await route.fulfill({ response, headers });
-    });
-    await page.goto(`${http}/#/users/1`);
-    await isLive(page);
-    const title = page.locator('#post-edit-title:focus');
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await title.waitFor();
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-    await hasText(title, 'First');
-  });
-
-  test('that were missed appear in a post that is left while the list is read again', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    await page.evaluate('hide(true)');
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-    const lists = await holdReads(page, '**/users/1/posts?*');
-    const post = await holdReads(page, '**/users/1/posts/1');
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await Promise.all([lists.reached, post.reached]);
-    await page.getByRole('button', { name: 'Edit Two' }).click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    lists.release();
-    await page.locator('#post-list:not([aria-busy="true"])').waitFor();
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'First']);
-  });
-
-  test('appear in the list when the changed post is left to edit another one', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    const title = page.locator('#post-edit-title:focus');
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await title.waitFor();
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-    await hasText(title, 'First');
-    await page.getByRole('button', { name: 'Edit Two' }).click();
-    await page.getByRole('heading', { name: 'First' }).waitFor();
-    await title.fill('Mine');
-    await send(http, 'DELETE /users/1/posts/2');
-    await page.getByText('Another person has deleted this post').waitFor();
-    await page.getByRole('button', { name: 'Edit First' }).click();
-    await page.locator('#post-list > li', { hasText: 'Two' }).getByText('Deleted').waitFor();
-  });
-
-  test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`);
-    const posts = page.locator('#post-list > li');
-    await posts.filter({ hasText: 'One' }).waitFor();
-    await isLive(page);
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-    await posts.filter({ hasText: 'First' }).getByText('Changed').waitFor();
-    await send(http, 'DELETE /users/1/posts/2');
-    await posts.filter({ hasText: 'Two' }).getByText('Deleted').waitFor();
-    await send(http, 'DELETE /users/1');
-    await page.getByText('There is no user 1').waitFor();
-  });
-
-  test('are counted apart if they are new posts of the open user, and the button of the count shows them', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('No posts yet').waitFor();
-    await isLive(page);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    await page.getByRole('button', { name: 'Show 1 new post', exact: true }).waitFor();
-    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
-    await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
-    const button = page.getByRole('button', { name: 'Show 2 new posts' });
-    await button.waitFor();
-    await send(http, 'POST /users/1/posts', { json: { title: 'Three' } });
-    await page.getByRole('button', { name: 'Show 3 new posts' }).waitFor();
-    await send(http, 'DELETE /users/1/posts/3');
-    await button.waitFor();
-    await page.locator('th[data-sort="name"] button').click();
-    await page.locator('th[data-sort="name"][aria-sort]').waitFor();
-    await page.locator('#table-area[aria-busy="false"]').waitFor();
-    await button.focus();
-    await page.keyboard.press('Enter');
-    await page.locator('#posts-heading:focus').waitFor();
-    await page.locator('.post').nth(1).waitFor();
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'One']);
-    assert.equal(await page.locator('#posts-new').isVisible(), false);
-    assert.equal(await page.getByText('No posts yet').isVisible(), false);
-  });
-
-  test('are not counted as new if the page shows these users and posts anyway', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    await page.evaluate('hide(true)');
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await page.locator('.post').waitFor();
-    await page.evaluate('hide(false)');
-    // The changes that were made before this one have arrived.
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
-    await row(page, 'Zoe').waitFor();
-    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
-    assert.equal(await page.locator('#posts-new').isVisible(), false);
-    const titles = page.locator('.post h4');
-    await page.route('**/users/1/posts?*', async (route) => {
-      await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
-      await page.locator('#posts-new').waitFor();
-      await route.continue();
-    });
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await titles.nth(1).waitFor();
-    assert.equal(await page.locator('#posts-new').isVisible(), false, 'the change came during the read');
-    expectAway(t, http);
-    let requests = 0;
-    await page.route('**/users/1/posts', async (route) => {
-      requests += 1;
-      if (requests > 1) await page.locator('#posts-new').waitFor();
-      else await route.fetch();
-      await (requests > 1 ? route.continue() : route.abort('connectionreset'));
-    });
-    await page.getByText('Write a post').click();
-    await page.locator('#post-title').fill('Three');
-    await page.keyboard.press('Enter');
-    await announced(page, 'Added the post');
-    assert.deepEqual(await titles.allTextContents(), ['Three', 'Two', 'One']);
-    assert.equal(await page.locator('#posts-new').isVisible(), false, 'the first response was lost');
-  });
-
-  test('do not include the changes of the page itself', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    const form = page.getByRole('form', { name: 'Edit user' });
-    await form.getByLabel('Name').fill('Ada L');
-    await form.getByRole('button', { name: 'Save' }).click();
-    await row(page, 'Ada L').waitFor();
-    // A later change of another client shows that the feed has delivered the change of this page.
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
-    await page.getByText('Live · 1 new').waitFor();
-    assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
-    assert.equal(await page.getByText('changed by another person').count(), 0);
-  });
-
-  test('that are newer than a save of the page replace it, although the response to the save is late', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    let isLate = false;
-    await page.route('**/users/1', async (route) => {
-      if (route.request().method() === 'GET') return await route.continue();
-      const response = await route.fetch();
-      await changeUser(http, 1, { name: 'Theirs' });
-      await page.evaluate('hide(false)');
-      // All three changes arrive together.
-      await page.getByText('Live · 1 new').waitFor();
-      isLate = true;
-      await route.fulfill({ response });
-    });
-    await isLive(page);
-    await page.locator('#edit-name').fill('Mine');
-    await page.evaluate('hide(true)');
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
-    await page.keyboard.press('Enter');
-    await announced(page, 'Saved Mine');
-    assert.ok(isLate, 'the response was delayed');
-    // If the feed had not delivered the change, this wait would fail, and not those for the panel.
-    await row(page, 'Theirs').getByText('Changed').waitFor();
-    await page.getByText('version 3 · changed by another person').waitFor();
-    assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
-  });
-
-  test('include a deletion and a save of the page that were cancelled too late', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    const reached = { DELETE: Promise.withResolvers<void>(), PATCH: Promise.withResolvers<void>() };
-    await page.route(/users\/\d$/, async (route) => {
-      const method = route.request().method();
-      if (method !== 'DELETE' && method !== 'PATCH') return await route.continue();
-      // The page never gets this response.
-      await route.fetch();
-      reached[method].resolve();
-    });
-    await page.getByRole('button', { name: 'Delete…' }).click();
-    await page.getByRole('button', { name: 'Delete user' }).click();
-    await reached.DELETE.promise;
-    await page.getByRole('button', { name: 'Cancel' }).click();
-    await row(page, 'Ada').getByText('Deleted').waitFor();
-    await page.getByText('There is no user 1').waitFor();
-    await openUser(page, 'Bob');
-    await page.locator('#edit-name').fill('Bea');
-    await page.keyboard.press('Enter');
-    await reached.PATCH.promise;
-    await page.getByRole('button', { name: 'Discard' }).click();
-    await row(page, 'Bea').getByText('Changed').waitFor();
-    assert.equal(await page.locator('#edit-name').inputValue(), 'Bea');
-  });
-
-  test('include a save of the page for which a proxy has sent an error', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    await page.route('**/users/1', async (route) => {
-      if (route.request().method() === 'GET') return await route.continue();
-      await route.fetch();
-      await route.fulfill({ status: 504, body: 'Gateway Timeout' });
-    });
-    await page.locator('#edit-name').fill('Ada L');
-    await page.keyboard.press('Enter');
-    await row(page, 'Ada L').getByText('Changed').waitFor();
-  });
-
-  test('that are older than a save of the page do not replace it after a reconnection', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    await page.getByRole('button', { name: 'Edit One' }).click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    await page.evaluate('hide(true)');
-    await send(http, 'PATCH /users/1', { json: { role: 'admin' } });
-    await send(http, 'PATCH /users/1/posts/1', { json: { body: 'theirs' } });
-    const post = page.locator('.post');
-    await page.locator('#post-edit-title').fill('Mine');
-    await page.locator('#post-edit-form').getByRole('button', { name: 'Save' }).click();
-    await post.getByRole('heading', { name: 'Mine' }).waitFor();
-    await page.locator('#edit-name').fill('Ada L');
-    await page.locator('#edit-save').click();
-    await page.getByText('version 3').waitFor();
-    await page.evaluate('hide(false)');
-    // The changes that were made before this one have arrived.
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
-    await page.getByText('Live · 1 new').waitFor();
-    assert.match((await row(page, 'admin').textContent()) ?? '', /^\s*1\s*Ada L\s*admin\s*$/);
-    assert.equal(await post.locator('h4').textContent(), 'Mine');
-    assert.equal(await post.getByText('theirs').isVisible(), true);
-    assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
-  });
-
   test('appear again after an outage, including those made during it', async (t) => {
     const repository = createMemoryStore();
     const { http, stop, startAgain } = await startRestartable(t, { repository });
@@ -442,67 +533,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await startAgain();
     await row(page, 'Bea').getByText('Changed').waitFor();
     await isLive(page);
-  });
-
-  test('appear after the service has dropped some, also in the post that is edited and those beside it', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    await page.getByRole('button', { name: 'Edit Two' }).click();
-    await page.locator('#post-edit-title').fill('Mine');
-    const miss = async (change: () => Promise<unknown>) => {
-      await page.evaluate('hide(true)');
-      await change();
-      const gone = { status: 410, json: { error: 'gone' } };
-      await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
-      await page.evaluate('hide(false)');
-    };
-    await miss(async () => {
-      await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
-      await send(http, 'PATCH /users/1/posts/2', { json: { body: 'Theirs' } });
-      await send(http, 'DELETE /users/1/posts/3');
-      await send(http, 'POST /users/1/posts', { json: { title: 'Four' } });
-    });
-    await page.locator('.post h4', { hasText: 'First' }).waitFor();
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'First']);
-    await hasText(page.locator('#post-edit-body'), 'Theirs');
-    assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'Mine');
-    await page.keyboard.press('Escape');
-    await isLive(page);
-    await miss(() => send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } }));
-    await page.locator('.post h4', { hasText: 'Last' }).waitFor();
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
-    assert.equal(await page.locator('.post-body', { hasText: 'Theirs' }).count(), 1);
-    await page.getByRole('button', { name: 'Edit Four' }).click();
-    await page.locator('#post-edit-title:focus').waitFor();
-    await isLive(page);
-    await miss(() => send(http, 'DELETE /users/1/posts/4'));
-    await announced(page, 'Four was deleted');
-    await page.locator('#post-edit-form').waitFor({ state: 'hidden' });
-  });
-
-  test('leave the focus on a post when all are read again, or on their heading if it was deleted', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
-    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
-    await isLive(page);
-    const miss = async (change: string) => {
-      await page.evaluate('hide(true)');
-      await send(http, change, change.startsWith('PATCH') ? { json: { title: 'Last' } } : {});
-      const gone = { status: 410, json: { error: 'gone' } };
-      await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
-      await page.evaluate('hide(false)');
-    };
-    await page.getByRole('button', { name: 'Edit One' }).focus();
-    await miss('PATCH /users/1/posts/1');
-    await page.locator('[aria-label="Edit Last"]:focus').waitFor();
-    await isLive(page);
-    await miss('DELETE /users/1/posts/1');
-    await page.locator('#posts-heading:focus').waitFor();
-    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two']);
   });
 
   test('appear after a restart with other data, whose versions are lower than those saved by the page', async (t) => {
@@ -665,21 +695,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
     assert.ok(paths.includes('/users'));
     assert.ok(!paths.includes('/changes'));
-  });
-
-  test('are not requested while the page is hidden, and appear when it is visible again', async (t) => {
-    const { http, events } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/`, { initScript: hiding });
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    await page.evaluate('hide(true)');
-    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)), {
-      timeout: 10_000,
-    });
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
-    await page.evaluate('hide(false)');
-    await row(page, 'Zoe').getByText('Changed').waitFor();
   });
 
   test('reach an EventSource of a page, which resumes after the last received change', async (t) => {
