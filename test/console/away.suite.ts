@@ -4,7 +4,16 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
-import { addUsers, announced, changeUser, firstNameIs, namesIn, readUser, recordRequests } from './people.ts';
+import {
+  addUsers,
+  announced,
+  changeUser,
+  firstNameIs,
+  namesIn,
+  readUser,
+  recordRequests,
+  showView,
+} from './people.ts';
 import { startRestartable, startService } from './service.ts';
 
 /** A service that can stop and restart at the same address with the same data. */
@@ -102,17 +111,6 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
   });
 
-  test('typed text stays visible and focused when the user cannot be read again', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.locator('#edit-name').fill('Ada L');
-    await page.route('**/users/1', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
-    await page.evaluate("document.querySelector('#refresh-button').click()");
-    await page.getByText('The user could not be read').waitFor();
-    assert.equal(await page.locator('#edit-name:focus').inputValue(), 'Ada L');
-  });
-
   test('a deletion that was cancelled during an outage does not happen after it', async (t) => {
     const { http, stop, startAgain } = await startWithData(t);
     await addUsers(http, [{ name: 'Ada' }]);
@@ -134,87 +132,108 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
   });
 
-  test('a creation whose response was lost is retried with its key, and happens once', async (t) => {
+  test('requests that fail or lose their responses on one page', async (t) => {
     const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`);
-    const requests = recordRequests(page);
-    expectAway(t, http);
-    let lost = 0;
-    await page.route('**/users', async (route) => {
-      if (route.request().method() !== 'POST' || lost === 1) return await route.continue();
-      lost += 1;
-      await route.fetch();
-      await route.abort('connectionreset');
-    });
-    await page.getByRole('button', { name: 'New user' }).click();
-    const dialog = page.getByRole('dialog', { name: 'New user' });
-    await dialog.getByLabel('Name').fill('Ada');
-    await dialog.getByRole('button', { name: 'Create user' }).click();
-    await announced(page, 'Created Ada as user 1');
-    const keys = requests
-      .filter((request) => request.method() === 'POST')
-      .map((request) => request.headers()['idempotency-key']);
-    assert.equal(keys.length, 2);
-    assert.equal(keys[0], keys[1]);
-    assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name: 'Ada' }]);
-  });
+    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
+    const showUser = async (id: number) => {
+      await showView(page, `/users/${id}`);
+      await page.getByText(`User ${id} · version`).waitFor();
+    };
 
-  test('the same text after an error and a closed dialog keeps its key, and other text gets a new key', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`);
-    const requests = recordRequests(page);
-    await page.route('**/users', (route) =>
-      route.request().method() === 'POST'
-        ? route.fulfill({ status: 500, json: { error: 'internal error' } })
-        : route.continue(),
+    await t.test('a request to a busy server is retried after its Retry-After', async () => {
+      await showView(page, '/');
+      let busy = 0;
+      await page.route('**/users?*', async (route) => {
+        if (busy === 2) return await route.continue();
+        busy += 1;
+        const headers = { 'retry-after': '0' };
+        await route.fulfill({ status: 503, headers, json: { error: 'too many requests are under way' } });
+      });
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.locator('#table-area[aria-busy="false"]').waitFor();
+      await firstNameIs(page, 'Ada');
+      assert.equal(busy, 2);
+    });
+
+    await t.test(
+      'a creation whose response was lost is retried with its key, and happens once',
+      async (t) => {
+        await showView(page, '/');
+        const requests = recordRequests(page);
+        expectAway(t, http);
+        let lost = 0;
+        await page.route('**/users', async (route) => {
+          if (route.request().method() !== 'POST' || lost === 1) return await route.continue();
+          lost += 1;
+          await route.fetch();
+          await route.abort('connectionreset');
+        });
+        await page.getByRole('button', { name: 'New user' }).click();
+        const dialog = page.getByRole('dialog', { name: 'New user' });
+        await dialog.getByLabel('Name').fill('Cy');
+        await dialog.getByRole('button', { name: 'Create user' }).click();
+        await announced(page, 'Created Cy as user 3');
+        const keys = requests
+          .filter((request) => request.method() === 'POST')
+          .map((request) => request.headers()['idempotency-key']);
+        assert.equal(keys.length, 2);
+        assert.equal(keys[0], keys[1]);
+        assert.deepEqual((await send(http, 'GET /users?name=Cy')).json, [{ id: 3, name: 'Cy' }]);
+      },
     );
-    const dialog = page.getByRole('dialog', { name: 'New user' });
-    for (const name of ['Ada', 'Ada', 'Bob']) {
-      await page.getByRole('button', { name: 'New user' }).click();
-      await dialog.getByLabel('Name').fill(name);
-      await dialog.getByRole('button', { name: 'Create user' }).click();
-      await dialog.getByText('The service reported an error: internal error (500).').waitFor();
-      await page.keyboard.press('Escape');
-    }
-    const [first, second, third] = requests
-      .filter((request) => request.method() === 'POST')
-      .map((request) => request.headers()['idempotency-key']);
-    assert.equal(first, second);
-    assert.notEqual(second, third);
-  });
 
-  test('a save whose response was lost does not conflict with itself', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    expectAway(t, http);
-    let lost = 0;
-    await page.route('**/users/1', async (route) => {
-      if (route.request().method() !== 'PATCH' || lost === 1) return await route.continue();
-      lost += 1;
-      await route.fetch();
-      await route.abort('connectionreset');
-    });
-    const form = page.getByRole('form', { name: 'Edit user' });
-    await form.getByLabel('Name').fill('Ada Lovelace');
-    await form.getByRole('button', { name: 'Save' }).click();
-    await announced(page, 'Saved');
-    await page.getByText('version 2').waitFor();
-  });
+    await t.test(
+      'the same text after an error and a closed dialog keeps its key, and other text gets a new key',
+      async () => {
+        await showView(page, '/');
+        const requests = recordRequests(page);
+        await page.route('**/users', (route) =>
+          route.request().method() === 'POST'
+            ? route.fulfill({ status: 500, json: { error: 'internal error' } })
+            : route.continue(),
+        );
+        const dialog = page.getByRole('dialog', { name: 'New user' });
+        for (const name of ['Ada', 'Ada', 'Bob']) {
+          await page.getByRole('button', { name: 'New user' }).click();
+          await dialog.getByLabel('Name').fill(name);
+          await dialog.getByRole('button', { name: 'Create user' }).click();
+          await dialog.getByText('The service reported an error: internal error (500).').waitFor();
+          await page.keyboard.press('Escape');
+        }
+        const [first, second, third] = requests
+          .filter((request) => request.method() === 'POST')
+          .map((request) => request.headers()['idempotency-key']);
+        assert.equal(first, second);
+        assert.notEqual(second, third);
+      },
+    );
 
-  test('a request to a busy server is retried after its Retry-After', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, 'about:blank');
-    let busy = 0;
-    await page.route('**/users?*', async (route) => {
-      if (busy === 2) return await route.continue();
-      busy += 1;
-      const headers = { 'retry-after': '0' };
-      await route.fulfill({ status: 503, headers, json: { error: 'too many requests are under way' } });
+    await t.test('a save whose response was lost does not conflict with itself', async (t) => {
+      await showUser(2);
+      expectAway(t, http);
+      let lost = 0;
+      await page.route('**/users/2', async (route) => {
+        if (route.request().method() !== 'PATCH' || lost === 1) return await route.continue();
+        lost += 1;
+        await route.fetch();
+        await route.abort('connectionreset');
+      });
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill('Bob L');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await announced(page, 'Saved');
+      await page.getByText('version 2').waitFor();
     });
-    await page.goto(`${http}/`);
-    await firstNameIs(page, 'Ada');
-    assert.equal(busy, 2);
+
+    await t.test('typed text stays visible and focused when the user cannot be read again', async () => {
+      await showUser(1);
+      await page.locator('#edit-name').fill('Ada L');
+      await page.route('**/users/1', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
+      await page.evaluate("document.querySelector('#refresh-button').click()");
+      await page.getByText('The user could not be read').waitFor();
+      assert.equal(await page.locator('#edit-name:focus').inputValue(), 'Ada L');
+    });
   });
 });

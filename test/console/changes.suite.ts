@@ -67,7 +67,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.evaluate("hide(false); document.querySelector('#refresh-button').click()");
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       if (id !== undefined) await page.getByText(`User ${id} · version`).waitFor();
-      await page.getByText('Live', { exact: true }).waitFor();
+      await isLive(page);
       return { user, posts };
     };
     /** How many connections for changes have ended. */

@@ -20,10 +20,9 @@ const operations = Object.entries<Record<string, { summary: string; operationId:
     })),
 );
 
-/** Opens the page with another response for the description. */
-async function openWith(page: Page, http: string, status: number, body: string): Promise<void> {
-  await page.route('**/openapi.json', (route) => route.fulfill({ status, body }));
-  await page.goto(`${http}/api.html`);
+/** Gives the page another response for the description from now on. */
+function respondWith(page: Page, status: number, body: string): Promise<unknown> {
+  return page.route('**/openapi.json', (route) => route.fulfill({ status, body }));
 }
 
 suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () => {
@@ -198,17 +197,19 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
   test('a description that is absent, fails or is not one shows an error, and can be requested again', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');
+    const again = page.getByRole('button', { name: 'Try again' });
     for (const [status, body, message] of [
       [404, '{"error":"no such resource"}', 'This service has no /openapi.json'],
       [500, '{"error":"internal error"}', 'The service responded with 500 to /openapi.json'],
       [200, '<html>', '/openapi.json is not JSON'],
       [200, '[1,2]', '/openapi.json is not an OpenAPI description'],
     ] as const) {
-      await openWith(page, http, status, body);
+      await respondWith(page, status, body);
+      await (status === 404 ? page.goto(`${http}/api.html`) : again.click());
       await page.getByRole('alert').filter({ hasText: message }).waitFor();
     }
     await page.unroute('**/openapi.json');
-    await page.getByRole('button', { name: 'Try again' }).click();
+    await again.click();
     await page.locator('article').first().waitFor();
   });
 
@@ -220,7 +221,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       { '/b': { get: { tags: 5, parameters: {}, responses: [null], summary: {} } }, '/c': 7 },
       { '/b': { get: { summary: '', description: '<b>b</b> `<i>` <img src=x onerror=alert(1)>' } } },
     ]) {
-      await openWith(page, http, 200, JSON.stringify({ openapi: '3.1.1', paths }));
+      await respondWith(page, 200, JSON.stringify({ openapi: '3.1.1', paths }));
+      await page.goto(`${http}/api.html`);
       await page.getByRole('article', { name: 'GET /b' }).waitFor();
       assert.equal(await page.locator('main img, main b, main i').count(), 0);
     }
