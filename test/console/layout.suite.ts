@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, holdReads, numbered } from './people.ts';
+import { addUsers, announced, firstNameIs, holdReads, numbered, showView } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
@@ -88,60 +88,6 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(Math.abs(change) < 100, `the height changes by ${change} px`);
   });
 
-  test('the open list of requests covers neither the end of the page nor the focus', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, numbered(21));
-    const page = await open(t, `${http}/`);
-    await firstNameIs(page, 'user 001');
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    const isAbove = async (selector: string) => {
-      const dock = await page.locator('#dock').boundingBox();
-      return dock !== null && (await bottomOf(page.locator(selector))) <= dock.y;
-    };
-    await page.locator('tr[data-id="12"] a').focus();
-    assert.ok(await isAbove('tr[data-id="12"] a'), 'the focused row');
-    await page.evaluate('scrollTo(0, 1e6)');
-    assert.ok(await isAbove('#page-next'), 'the last button');
-  });
-
-  test('the column headings stay visible over a long list, and do not cover the focus', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, numbered(60));
-    const page = await open(t, `${http}/#/?limit=50`);
-    await firstNameIs(page, 'user 001');
-    await page.locator('tr[data-id="40"]').evaluate((row) => row.scrollIntoView({ block: 'center' }));
-    const header = await bottomOf(page.locator('.top'));
-    const headings = await page.locator('th[data-sort="name"]').boundingBox();
-    assert.ok(headings !== null && Math.abs(headings.y - header) < 1);
-    const covered = page.locator('tr[data-id="20"]');
-    await covered.evaluate(
-      (row, y) => row.ownerDocument.defaultView?.scrollBy(0, row.getBoundingClientRect().y - y),
-      header,
-    );
-    await covered.locator('a').focus();
-    const name = await covered.boundingBox();
-    assert.ok(name !== null && name.y >= headings.y + headings.height, 'the focused row');
-  });
-
-  test('with forced colours the open user, the state of a button and the series can be distinguished', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, numbered(4));
-    const page = await open(t, `${http}/#/users/1`);
-    await page.emulateMedia({ forcedColors: 'active' });
-    await page.getByRole('heading', { name: 'user 001' }).waitFor();
-    const background = (selector: string) => styleOf(page, selector, 'backgroundColor');
-    assert.notEqual(await background('tr[data-id="1"] td'), await background('tr[data-id="2"] td'));
-    assert.notEqual(await styleOf(page, '#edit-save', 'color'), await styleOf(page, '#edit-delete', 'color'));
-    assert.notEqual(await background('.key-1::before'), await background('.key-2::before'));
-    assert.notEqual(await background('.key-2::before'), await background('.key-3::before'));
-    const role = (id: number) => styleOf(page, `tr[data-id="${id}"] .pill`, 'color');
-    await page.locator('tr[data-id="4"] .pill').waitFor();
-    await page.locator('#edit-name').fill('changed');
-    const mark = await background('tr[data-id="1"] .unsaved');
-    assert.equal(mark, await background('#detail'), 'the mark of the open user must have its own background');
-    assert.equal(await role(1), await role(4), 'the role of the open user must have a system colour');
-  });
-
   test('with text of 16, 24 or 32 px, no page is wider than the window of a phone', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
     const page = await open(t, `${http}/`, { width: 320, height: 740, fresh: true });
@@ -188,44 +134,113 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     }
   });
 
-  test('each figure stays beside its unit', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`);
-    await page.evaluate(
-      "for (const figure of document.querySelectorAll('.key')) figure.textContent = '100 ms'",
-    );
-    for (const width of [320, 640, 1000, 1280]) {
-      await page.setViewportSize({ width, height: 740 });
-      const distances = await page.evaluate<
-        number[]
-      >(`[...document.querySelectorAll('.key')].map((figure) => {
-        const [value, unit] = [figure, figure.nextElementSibling].map((part) => part.getBoundingClientRect());
-        return Math.round((unit.left - value.right) * Number(unit.top < value.bottom));
-      })`);
-      assert.ok(
-        distances.every((distance) => distance > 0 && distance < 10),
-        `${width} px: ${distances}`,
-      );
-    }
-  });
-
-  test('an outage is shown below the header at any scroll position, and covers no heading', async (t) => {
+  test('several views of one page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
-    const page = await open(t, `${http}/#/users/1?limit=50`);
-    await firstNameIs(page, 'user 001');
-    await page.evaluate('scrollTo(0, 1e6)');
-    await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
-    await page.getByRole('button', { name: 'Next' }).click();
-    const banner = page.locator('.banner');
-    await banner.waitFor();
-    const box = await banner.boundingBox();
-    assert.ok(box !== null && Math.abs(box.y - (await bottomOf(page.locator('.top')))) < 1);
-    for (const heading of ['#detail-heading', 'th[data-sort="name"]']) {
-      const { y = 0 } = (await page.locator(heading).boundingBox()) ?? {};
-      assert.ok(y > box.y + box.height - 1, `${heading} is covered`);
-    }
+    const page = await open(t, `${http}/`);
+
+    await t.test('each figure stays beside its unit', async () => {
+      await page.evaluate(
+        "for (const figure of document.querySelectorAll('.key')) figure.textContent = '100 ms'",
+      );
+      for (const width of [320, 640, 1000, 1280]) {
+        await page.setViewportSize({ width, height: 740 });
+        const distances = await page.evaluate<
+          number[]
+        >(`[...document.querySelectorAll('.key')].map((figure) => {
+          const [value, unit] = [figure, figure.nextElementSibling].map((part) => part.getBoundingClientRect());
+          return Math.round((unit.left - value.right) * Number(unit.top < value.bottom));
+        })`);
+        assert.ok(
+          distances.every((distance) => distance > 0 && distance < 10),
+          `${width} px: ${distances}`,
+        );
+      }
+    });
+
+    await t.test('the open list of requests covers neither the end of the page nor the focus', async () => {
+      await page.setViewportSize({ width: 1280, height: 900 });
+      await firstNameIs(page, 'user 001');
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      const isAbove = async (selector: string) => {
+        const dock = await page.locator('#dock').boundingBox();
+        return dock !== null && (await bottomOf(page.locator(selector))) <= dock.y;
+      };
+      await page.locator('tr[data-id="12"] a').focus();
+      assert.ok(await isAbove('tr[data-id="12"] a'), 'the focused row');
+      await page.evaluate('scrollTo(0, 1e6)');
+      assert.ok(await isAbove('#page-next'), 'the last button');
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    });
+
+    await t.test(
+      'the column headings stay visible over a long list, and do not cover the focus',
+      async () => {
+        await showView(page, '/?limit=50');
+        await page.locator('tr[data-id="50"]').waitFor();
+        await page.locator('tr[data-id="40"]').evaluate((row) => row.scrollIntoView({ block: 'center' }));
+        const header = await bottomOf(page.locator('.top'));
+        const headings = await page.locator('th[data-sort="name"]').boundingBox();
+        assert.ok(headings !== null && Math.abs(headings.y - header) < 1);
+        const covered = page.locator('tr[data-id="20"]');
+        await covered.evaluate(
+          (row, y) => row.ownerDocument.defaultView?.scrollBy(0, row.getBoundingClientRect().y - y),
+          header,
+        );
+        await covered.locator('a').focus();
+        const name = await covered.boundingBox();
+        assert.ok(name !== null && name.y >= headings.y + headings.height, 'the focused row');
+      },
+    );
+
+    await t.test(
+      'with forced colours the open user, the state of a button and the series can be distinguished',
+      async () => {
+        await showView(page, '/users/1');
+        await page.emulateMedia({ forcedColors: 'active' });
+        await page.getByRole('heading', { name: 'user 001' }).waitFor();
+        const background = (selector: string) => styleOf(page, selector, 'backgroundColor');
+        assert.notEqual(await background('tr[data-id="1"] td'), await background('tr[data-id="2"] td'));
+        assert.notEqual(
+          await styleOf(page, '#edit-save', 'color'),
+          await styleOf(page, '#edit-delete', 'color'),
+        );
+        assert.notEqual(await background('.key-1::before'), await background('.key-2::before'));
+        assert.notEqual(await background('.key-2::before'), await background('.key-3::before'));
+        const role = (id: number) => styleOf(page, `tr[data-id="${id}"] .pill`, 'color');
+        await page.locator('tr[data-id="4"] .pill').waitFor();
+        await page.locator('#edit-name').fill('changed');
+        const mark = await background('tr[data-id="1"] .unsaved');
+        assert.equal(
+          mark,
+          await background('#detail'),
+          'the mark of the open user must have its own background',
+        );
+        assert.equal(await role(1), await role(4), 'the role of the open user must have a system colour');
+        await page.emulateMedia({ forcedColors: 'none' });
+      },
+    );
+
+    await t.test(
+      'an outage is shown below the header at any scroll position, and covers no heading',
+      async () => {
+        await showView(page, '/users/1?limit=50');
+        await page.locator('tr[data-id="50"]').waitFor();
+        await page.getByText('User 1 · version').waitFor();
+        await page.evaluate('scrollTo(0, 1e6)');
+        await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
+        await page.getByRole('button', { name: 'Next' }).click();
+        const banner = page.locator('.banner');
+        await banner.waitFor();
+        const box = await banner.boundingBox();
+        assert.ok(box !== null && Math.abs(box.y - (await bottomOf(page.locator('.top')))) < 1);
+        for (const heading of ['#detail-heading', 'th[data-sort="name"]']) {
+          const { y = 0 } = (await page.locator(heading).boundingBox()) ?? {};
+          assert.ok(y > box.y + box.height - 1, `${heading} is covered`);
+        }
+      },
+    );
   });
 });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, type TestContext, test } from 'node:test';
+import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
@@ -16,14 +16,6 @@ async function poll(page: Page): Promise<void> {
 
 suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
-  /** A page whose clock the test advances, after its first poll. */
-  const openHealthy = async (t: TestContext) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`, { clock: true });
-    await page.getByText('Healthy').waitFor();
-    await poll(page);
-    return page;
-  };
 
   test('show health, readiness and request rates without the polls of the page', async (t) => {
     const { http } = await startService(t);
@@ -89,42 +81,6 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#rate-peak', { hasText: /^peak \d{1,3}(\.\d+)?$/ }).waitFor();
   });
 
-  test('are not requested while they are hidden', async (t) => {
-    const page = await openHealthy(t);
-    const setHidden = (hidden: boolean) =>
-      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
-        document.dispatchEvent(new Event('visibilitychange'))`);
-    await setHidden(true);
-    let polls = 0;
-    page.on('request', (request) => {
-      if (request.url().endsWith('/metrics')) polls += 1;
-    });
-    await page.clock.runFor(20_000);
-    assert.equal(polls, 0);
-    for (let i = 0; i < 50; i += 1) await send(new URL(page.url()).origin, 'GET /users');
-    const answered = page.waitForResponse('**/metrics');
-    await setHidden(false);
-    await answered;
-    assert.equal(polls, 1);
-    await poll(page);
-    // The charts begin again, without the requests of the time without polls.
-    await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
-  });
-
-  test('begin again after the computer has slept or its clock was set back', async (t) => {
-    const page = await openHealthy(t);
-    const now: number = await page.evaluate('Date.now()');
-    for (const time of [now + 3_600_000, now]) {
-      for (let i = 0; i < 50; i += 1) await send(new URL(page.url()).origin, 'GET /users');
-      // Only the date advances while a computer sleeps, not the monotonic clock.
-      await page.clock.setSystemTime(time);
-      await poll(page);
-      await poll(page);
-      await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
-      await page.locator('#rate-value', { hasText: /^0$/ }).waitFor();
-    }
-  });
-
   test('are not requested by two polls at the same time when the API key changes', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
     const page = await open(t, `${http}/`);
@@ -169,16 +125,57 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No figures: /metrics responded 404').waitFor();
   });
 
-  test('are marked as not updated only during an outage', async (t) => {
-    const page = await openHealthy(t);
-    assert.equal(await page.locator('#live[data-stale]').count(), 0);
-    await page.route('**/metrics', (route) => route.fulfill({ status: 503, json: { error: 'busy' } }));
+  test('show their gaps on a page whose clock the test advances', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`, { clock: true });
+    await page.getByText('Healthy').waitFor();
     await poll(page);
-    await page.getByText(/metrics responded 503\. Not updated since \d\d:\d\d:\d\d\./).waitFor();
-    await page.locator('#live[data-stale]').waitFor();
-    await page.unroute('**/metrics');
-    await poll(page);
-    await page.getByText('The charts show the last two minutes').waitFor();
-    assert.equal(await page.locator('#live[data-stale]').count(), 0);
+    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
+
+    await t.test('figures are marked as not updated only during an outage', async () => {
+      assert.equal(await page.locator('#live[data-stale]').count(), 0);
+      await page.route('**/metrics', (route) => route.fulfill({ status: 503, json: { error: 'busy' } }));
+      await poll(page);
+      await page.getByText(/metrics responded 503\. Not updated since \d\d:\d\d:\d\d\./).waitFor();
+      await page.locator('#live[data-stale]').waitFor();
+      await page.unroute('**/metrics');
+      await poll(page);
+      await page.getByText('The charts show the last two minutes').waitFor();
+      assert.equal(await page.locator('#live[data-stale]').count(), 0);
+    });
+
+    await t.test('figures begin again after the computer has slept or its clock was set back', async () => {
+      const now: number = await page.evaluate('Date.now()');
+      for (const time of [now + 3_600_000, now]) {
+        for (let i = 0; i < 50; i += 1) await send(http, 'GET /users');
+        // Only the date advances while a computer sleeps, not the monotonic clock.
+        await page.clock.setSystemTime(time);
+        await poll(page);
+        await poll(page);
+        await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
+        await page.locator('#rate-value', { hasText: /^0$/ }).waitFor();
+      }
+    });
+
+    await t.test('figures are not requested while they are hidden', async () => {
+      const setHidden = (hidden: boolean) =>
+        page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+          document.dispatchEvent(new Event('visibilitychange'))`);
+      await setHidden(true);
+      let polls = 0;
+      page.on('request', (request) => {
+        if (request.url().endsWith('/metrics')) polls += 1;
+      });
+      await page.clock.runFor(20_000);
+      assert.equal(polls, 0);
+      for (let i = 0; i < 50; i += 1) await send(http, 'GET /users');
+      const answered = page.waitForResponse('**/metrics');
+      await setHidden(false);
+      await answered;
+      assert.equal(polls, 1);
+      await poll(page);
+      // The charts begin again, without the requests of the time without polls.
+      await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
+    });
   });
 });
