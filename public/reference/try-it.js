@@ -137,9 +137,7 @@ function request({ method, path }, fields, type, body, key) {
 /** @param {[URL, RequestInit]} request */
 async function timed(request) {
   const started = performance.now();
-  const response = await fetch(...request).catch((cause) => {
-    throw new Error('The service did not respond.', { cause });
-  });
+  const response = await fetch(...request).catch(failWith('The service did not respond.'));
   return { response, elapsedMs: performance.now() - started };
 }
 
@@ -162,11 +160,22 @@ function outcomeView(response, elapsedMs) {
  * @param {Response} response
  */
 async function resultView(response) {
-  const { text, whole } = await beginningOf(response);
+  const { text, whole } = await beginningOf(response).catch(failWith('The response is not complete.'));
   const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n');
   const body = text === '' ? [] : [codeBlock(pretty(text))];
   if (!whole) body.push(el('p', { class: 'muted small' }, 'Only the first 64 KiB are shown.'));
   return [fold('Response headers', '', codeBlock(headers)), ...body];
+}
+
+/**
+ * Replaces the words of the browser.
+ * @param {string} message
+ * @returns {(cause: unknown) => never}
+ */
+function failWith(message) {
+  return (cause) => {
+    throw new Error(message, { cause });
+  };
 }
 
 /** @param {unknown} error */

@@ -188,6 +188,13 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await remove.getByRole('button', { name: 'Send request' }).click();
     await remove.getByText('204 No Content').waitFor();
     await remove.locator('button[type="submit"][aria-disabled="false"]:focus').waitFor();
+    const failing = 'new ReadableStream({ pull: (body) => body.error(new TypeError("network error")) })';
+    await page.evaluate(`{ const send = fetch; window.fetch = async () => {
+      window.fetch = send;
+      return new Response(${failing});
+    } }`);
+    await remove.getByRole('button', { name: 'Send request' }).click();
+    await remove.getByRole('status').getByText('The response is not complete.').waitFor();
     expectAway(t, http);
     await service.close();
     await remove.getByRole('button', { name: 'Send request' }).click();
