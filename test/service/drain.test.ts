@@ -295,7 +295,7 @@ async function connectWhileBusy(port: number, count: number, sent: string): Prom
   const connected = new Int32Array(new SharedArrayBuffer(4));
   const clients = new Worker(clientsSource, { eval: true, workerData: { port, count, sent, connected } });
   for (let seen = 0; seen < count; seen = Atomics.load(connected, 0))
-    Atomics.wait(connected, 0, seen, 30_000);
+    assert.notEqual(Atomics.wait(connected, 0, seen, 30_000), 'timed-out');
   const [replies] = await once(clients, 'message');
   return replies;
 }
