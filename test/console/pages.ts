@@ -37,10 +37,13 @@ const undrawn = `
   document.adoptedStyleSheets[0].replaceSync('html { opacity: 0 }');
 `;
 
-// A page removes a message after 5 s. On a slow machine, a test may look for it later.
+// A page removes a message after 5 s. On a slow machine, a test may look for it later, so it is only marked.
 const lasting = `{
   const { remove } = Element.prototype;
-  Element.prototype.remove = function () { if (!this.matches('.toast')) remove.call(this); };
+  Element.prototype.remove = function () {
+    if (this.matches('.toast')) this.dataset.removed = '';
+    else remove.call(this);
+  };
 }`;
 
 // All suites of this process share one browser and its pages.

@@ -276,4 +276,15 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByText('No users yet').waitFor();
     });
   });
+
+  test('a message disappears after five seconds', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`, { clock: true });
+    await page.getByRole('button', { name: 'New user' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('Ada');
+    await page.keyboard.press('Enter');
+    await announced(page, 'Created Ada as user 1');
+    await page.clock.runFor(5_000);
+    assert.equal(await page.locator('.toast[data-removed]').count(), 1);
+  });
 });
