@@ -75,7 +75,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     return { http, page, show, ended };
   };
 
-  test('changes of users on a page that shows one after another', async (t) => {
+  test('changes of users on a page that shows one after another', manySteps, async (t) => {
     const { http, page, show, ended } = await openLive(t);
 
     await t.test(
@@ -214,7 +214,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     );
   });
 
-  test('changes of posts on a page that shows one user after another', async (t) => {
+  test('changes of posts on a page that shows one user after another', manySteps, async (t) => {
     const { http, page, show } = await openLive(t);
 
     await t.test(
