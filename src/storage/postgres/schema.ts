@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { noTables } from '../store.ts';
-import type { Warn } from './connection.ts';
+import { firstOf, type Warn } from './connection.ts';
 import { sqlState } from './errors.ts';
+import { filteredTables } from './server-state.ts';
 
 /**
  * The migrations from each version of the schema to the next. A released migration must not change. A new one may add
@@ -90,12 +91,12 @@ const migrationLock = 7_283_551_900;
  * With `mustExist`, throws if it has no tables yet. After a failure the transaction is open: close the connection.
  */
 export async function prepareSchema(client: ClientBase, warn: Warn, mustExist = false): Promise<void> {
-  const { rows } = await client.query<{ encoding: string; filtered: boolean | null }>(
-    `SELECT current_setting('server_encoding') AS encoding, row_security_active(to_regclass('users')) AS filtered`,
+  const { rows } = await client.query<{ encoding: string; filtered: readonly string[] }>(
+    `SELECT current_setting('server_encoding') AS encoding, ${filteredTables} AS filtered`,
   );
-  const { encoding, filtered } = rows[0] ?? {};
+  const { encoding, filtered } = firstOf(rows);
   if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
-  if (filtered) warn(hiddenRows(['users']));
+  if (filtered.length > 0) warn(hiddenRows(filtered));
   const version = await findVersion(client);
   if (version === 0 && mustExist) throw noTables();
   if (version < schemaVersion) await migrate(client, warn);

@@ -42,6 +42,10 @@ export interface ServerState extends QueryResultRow {
   readonly free: number;
 }
 
+/** The tables of which row level security may hide rows from the user, as a JSON array in SQL. */
+export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${tableNames}}'::text[]) AS name
+  WHERE row_security_active(to_regclass(name))))`;
+
 // A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
 // except that of the server.
 const stateSql = `
@@ -74,8 +78,7 @@ const stateSql = `
           AND has_sequence_privilege(to_regclass(name), 'UPDATE'))
       UNION ALL SELECT name FROM unnest('{${deletionFunctions}}'::text[]) AS name WHERE NOT pg_is_in_recovery()
         AND NOT has_function_privilege(to_regprocedure(name || '(integer)'), 'EXECUTE'))) AS denied,
-    to_json(ARRAY(SELECT name FROM unnest('{meta,${tableNames}}'::text[]) AS name
-      WHERE row_security_active(to_regclass(name)))) AS filtered,
+    ${filteredTables} AS filtered,
     to_json(ARRAY(SELECT name FROM unnest('{${keyedTables}}'::text[]) AS name
       WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(name) AND indisprimary))) AS keyless,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,

@@ -271,7 +271,7 @@ describe('the examination of a PostgreSQL database', () => {
     const warnings: string[] = [];
     const store = await openPostgresStore(url.href, { onWarning: (warning) => warnings.push(warning) });
     await store.close();
-    assert.deepEqual(warnings, [problem('users')]);
+    assert.deepEqual(warnings, [problem('users, changes')]);
   });
 
   it('reports a user who may not execute the function that deletes users with their posts', async (t) => {
