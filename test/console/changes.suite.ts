@@ -119,6 +119,19 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       },
     );
 
+    await t.test('changes that are older than the read of the open user do not replace it', async () => {
+      await show(3);
+      await page.evaluate('hide(true)');
+      await send(http, 'PATCH /users/3', { json: { role: 'admin' } });
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText('User 3 · version 2').waitFor();
+      await page.evaluate('hide(false)');
+      // The changes that were made before this one have arrived.
+      await send(http, 'POST /users', { json: { name: 'Leo' } });
+      await page.getByText('Live · 1 new').waitFor();
+      assert.equal(await page.getByText('changed by another person').count(), 0);
+    });
+
     await t.test('changes do not include the changes of the page itself', async () => {
       await show(5);
       const form = page.getByRole('form', { name: 'Edit user' });
