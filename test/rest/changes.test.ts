@@ -289,19 +289,23 @@ describe('GET /changes', () => {
     assert.ok(changes);
     const reads: number[] = [];
     const oldest = [3, 5, 5];
+    const impossible = [1, 9];
     const read: typeof changes.read = async ({ after }) => {
       reads.push(after);
       const first = oldest.shift() ?? after;
       if (after < first - 1) throw new ChangesGone(after, first);
-      if (after > 4) throw new ChangesGone(after, 1);
+      if (after > 4)
+        throw reads.length > 2 ? new Error('read again') : new ChangesGone(after, impossible.shift() ?? 0);
       return { changes: [], next: after, more: false };
     };
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
     assert.equal(nextOf(await send(http, 'GET /changes')), '/changes?after=4');
     assert.deepEqual(reads.splice(0), [0, 2, 4]);
-    oldest.push(9);
-    assert.equal((await send(http, 'GET /changes')).status, 410);
-    assert.deepEqual(reads, [0, 8]);
+    while (impossible.length > 0) {
+      oldest.push(9);
+      assert.equal((await send(http, 'GET /changes')).status, 410);
+      assert.deepEqual(reads.splice(0), [0, 8]);
+    }
   });
 
   it('ends a page early while much memory is in use', async (t) => {
