@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
-import { connect } from 'node:net';
+import { connect, Server } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { status } from '@grpc/grpc-js';
 import type { Repository } from '../../src/domain/repository.ts';
 import type { ServiceOptions } from '../../src/service.ts';
+import { acceptWaiting } from '../../src/start-error.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
@@ -199,6 +200,27 @@ describe('connections that wait to be accepted when the service closes', () => {
       const replies = connectWhileBusy(face === 'HTTP' ? port : Number(grpc.split(':')[1]), 10, sent);
       await service.close({ timeoutMs: 60_000 });
       for (const reply of await replies) assert.ok(reply.startsWith(answer), reply);
+    });
+  }
+
+  for (const [what, waiting, signal, accepted] of [
+    ['are all accepted', 5, new AbortController().signal, 5],
+    ['are accepted up to 1,000 of a flood', 3_000, new AbortController().signal, 1_000],
+    ['are not accepted after the deadline', 5, AbortSignal.abort(), 0],
+  ] as const) {
+    it(what, async () => {
+      const server = new Server();
+      let count = 0;
+      const accept = (): void => {
+        count += 1;
+        server.emit('connection');
+        if (count < waiting) setImmediate(accept);
+      };
+      // The first turn of the event loop has accepted its connection before.
+      setImmediate(() => setImmediate(accept));
+      await acceptWaiting(server, signal);
+      assert.equal(count, accepted);
+      assert.equal(server.listenerCount('connection'), 0);
     });
   }
 });
