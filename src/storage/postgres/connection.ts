@@ -46,8 +46,6 @@ export interface SessionLimits {
 }
 
 interface Session extends QueryResultRow {
-  /** Whether only this connection uses the session. A pooler shares sessions, and reports invented session ids. */
-  readonly own: boolean;
   readonly read_only: string;
   readonly synchronous_commit: string;
   readonly client_min_messages: string;
@@ -58,7 +56,7 @@ interface Session extends QueryResultRow {
 // Settings with which an acknowledged write could be lost.
 const unsafe = { synchronous_commit: 'off', client_min_messages: 'error' };
 
-// In a session of a pooler, only the role or the database can set them.
+// Every session has these, but in one of a pooler, only the role or the database can set them.
 const timeouts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
 
 // The code of a cancel request, which replaces the protocol version.
@@ -127,7 +125,7 @@ export class Connection {
     this.isReadOnly = session.read_only === 'on';
     if (limits.writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
     const unlimited = timeouts.filter((name) => session[name] === '0').join(', ');
-    if (!session.own && unlimited !== '') {
+    if (unlimited !== '') {
       warn(`a connection pooler is in front of PostgreSQL: set ${unlimited} for the role or the database`);
     }
     for (const [name, value] of Object.entries(unsafe)) {
@@ -200,7 +198,7 @@ function setUpSql(client: Client, limits: SessionLimits): string {
   const set = ([name, value]: [string, string | number]) => `
     CASE WHEN own THEN set_config('${name}', ${value}::text, false) ELSE current_setting('${name}') END AS ${name}`;
   return `
-    SELECT own, current_setting('transaction_read_only') AS read_only, ${Object.entries(settings).map(set)},
+    SELECT current_setting('transaction_read_only') AS read_only, ${Object.entries(settings).map(set)},
       current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes
     FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
 }

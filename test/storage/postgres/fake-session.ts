@@ -15,7 +15,6 @@ export const settings: PoolSettings = {
 
 /** What a fake server answers to the first statement on a connection. */
 export const session = {
-  own: true,
   read_only: 'off',
   synchronous_commit: 'on',
   fsync: 'on',

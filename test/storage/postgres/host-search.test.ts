@@ -174,6 +174,17 @@ describe('the search for a host that accepts writes', () => {
     assert.notEqual(search.failure, undefined);
   });
 
+  it('does not take a host for serving because of a connection that was lost', async (t) => {
+    const { search, answers } = start(t);
+    answers.set('a', 'passes');
+    const connection = await search.open();
+    assert.ok(connection);
+    connection.succeededAt = 1;
+    assert.ok(search.isServing(0));
+    search.discard(connection);
+    assert.ok(!search.isServing(0));
+  });
+
   it('cancels hanging attempts when the store is closed', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'hangs');
