@@ -266,6 +266,16 @@ describe('users-service changes', () => {
     await assert.rejects(command.next(), /ended/, 'only changes are printed');
   });
 
+  it('saves the position of the last change that it prints before its position is no longer kept', async (t) => {
+    const url = await listen(t, (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end('id: 5\ndata: {}\n\nevent: gone\ndata: {}\n\n');
+    });
+    const state = await temporaryFile(t);
+    const { code, stdout } = await runCommand(['changes', '--url', url, '--state', state]);
+    assert.deepEqual([code, stdout, await readFile(state, 'utf8')], [4, '{}\n', '5\n']);
+  });
+
   it('connects again after the status 408, 429 or 500', async (t) => {
     const connect = async (status: number) => {
       const statuses = [status, 410];
@@ -331,6 +341,16 @@ describe('users-service changes', () => {
     const wrong = await runCommand(['changes', '--url', other]);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /answers 200: not a stream of changes$/m);
+  });
+
+  it('exits with 1 at an error that does not come from the connection', async (t) => {
+    recordPauses(t);
+    const errors = [new TypeError('unexpected')];
+    t.mock.method(globalThis, 'fetch', async () => {
+      throw errors.shift() ?? new Error('sent again');
+    });
+    const { code, stderr } = await runCommand(['changes', '--url', 'http://127.0.0.1:3000']);
+    assert.deepEqual([code, stderr], [1, 'users-service: unexpected\n']);
   });
 
   it('exits with 1 at a redirect, and does not send the key to another server', async (t) => {

@@ -112,6 +112,7 @@ describe('an invalid command line', () => {
       'memory: has no records: each process has its own',
     ],
     [['export', '--database='], `--database must be ${urlForms}, not ""`],
+    [['export', '--database', '-'], `--database must be ${urlForms}, not "-"`],
     [
       ['--port', '0', '--grpc-port', 'off', '--database', 'postgres://h/d?target_session_attrs=x'],
       '--database: target_session_attrs must be read-write, primary or any',

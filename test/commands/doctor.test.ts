@@ -301,12 +301,24 @@ describe('users-service doctor', () => {
       const { http, grpc = '' } = await service.listen();
       const [port, grpcPort] = [new URL(http).port, grpc.split(':')[1] ?? ''];
       const ports = ['--port', port, '--grpc-port', grpcPort];
-      const args = ['--tls-cert', cert, '--tls-key', join(folder, 'key.pem'), ...ports];
+      const files = ['--tls-cert', cert, '--tls-key', join(folder, 'key.pem')];
+      const args = [...files, ...ports];
       const same = await doctor(['--database', 'memory:', ...args]);
       assert.deepEqual(same.lines.slice(-2), [
         `ok    HTTP port: 127.0.0.1:${port} is in use, by a service with the certificate of ${cert}`,
         `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, by a service with the certificate of ${cert}`,
       ]);
+      const program = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+      t.after(() => program.close());
+      await once(program, 'listening');
+      const { port: taken } = program.address() as AddressInfo;
+      assert.deepEqual(
+        (await doctor(['--database', 'memory:', ...files, '--port', port, '--grpc-port', `${taken}`]))
+          .problems,
+        [
+          `warn  gRPC port: 127.0.0.1:${taken} is in use; choose another port, unless this service is already running there`,
+        ],
+      );
 
       const { cert: renewed, key } = createCertificate('x', 90);
       await writeFile(cert, renewed);
