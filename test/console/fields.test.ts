@@ -34,3 +34,9 @@ test('the scripts of the console know each field of a user', () => {
   assert.deepEqual(users.toDraft(users.userFields(fullUsers[0])), fullUsers[0]);
   assert.deepEqual(users.toDraft(users.userFields({ name: 'Ada' })), { name: 'Ada' });
 });
+
+test('the console reads as many posts again as are shown, within the limits of a page', () => {
+  const posts = loadModule<ConsoleUserModule>('console/api/resources.js').createPostsApi();
+  const limits = [0, 10, 11, 100, 101].map((shown) => posts.firstPage(1, shown).searchParams.get('limit'));
+  assert.deepEqual(limits, ['10', '10', '11', '100', '100']);
+});

@@ -59,6 +59,7 @@ export interface UserFields {
 export interface ConsoleUserModule {
   userFields(fields: Partial<UserFields>): UserFields;
   toDraft(fields: UserFields): Partial<UserFields>;
+  createPostsApi(): { firstPage(userId: number, shown: number): URL };
 }
 
 export interface MergeModule {
