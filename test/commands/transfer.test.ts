@@ -381,6 +381,20 @@ describe('export and import', () => {
     assert.match(imported.stderr, /^check 10 \(.*\nimport 100 % \(10 of 10, .*\n$/);
   });
 
+  it('also transfer a store without records, whose next ids continue', async (t) => {
+    const [source, target] = [await newStore(t), await newStore(t)];
+    const emptied = await openStore(source);
+    await emptied.users.create({ name: 'Ada' });
+    await emptied.users.delete(1);
+    await emptied.close();
+    const { stdout: input } = await runCommand(['export', '--database', source]);
+    const { code, stderr } = await runCommand(['import', '--database', target], { input });
+    assert.equal(code, 0, stderr);
+    const store = await openStore(target);
+    t.after(() => store.close());
+    assert.equal((await store.users.create({ name: 'Grace' })).value.id, 2);
+  });
+
   it('work with npm as described in the README', async (t) => {
     if (!hasTool('npm')) return t.skip('npm is not installed');
     const readme = await readFile(join(checkout, 'README.md'), 'utf8');
