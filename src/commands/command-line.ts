@@ -158,7 +158,7 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;
     if (names.includes(name)) {
-      // Without a value of its own, an option would take the next option as its value.
+      // Without a value, an option would take the next option as its value.
       const hasValue = value !== undefined && (inlineValue || !/^-./.test(value));
       if (!hasValue) {
         throw new UsageError(

@@ -73,7 +73,7 @@ export class HostSearch {
     return !isDead && !isCut && generation === this.generation;
   }
 
-  /** Whether a connection, with `last` one that opened before it, has completed a statement since a time. */
+  /** Whether a usable connection has completed a statement since a time; with `last`, one that opened before it. */
   isServing(since: number, last?: Connection): boolean {
     const open = [...this.#open];
     const given = open.slice(0, last && open.indexOf(last));
