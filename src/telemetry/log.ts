@@ -67,8 +67,8 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     const lines = event.type === 'dropped' ? event.count : 1;
     const line = `${toText(event, time, count, maxLength)}\n`;
     const bytes = Buffer.byteLength(line);
-    // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F on. Only
-    // this one is ASCII, and it is harmless.
+    // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F on. Of
+    // these, only U+007F is ASCII, and it is harmless.
     if (bytes === line.length) return { text: line, bytes, events: 1, lines };
     const text = escapeControls(line);
     return { text, bytes: Buffer.byteLength(text), events: 1, lines };

@@ -44,11 +44,11 @@ export class ConnectionQueue {
     for (;;) {
       if (signal?.aborted) throw aborted(signal);
       // After a failure, find a host first, unless an idle connection may still work.
-      const hasSearched = this.#hosts.failure !== undefined && this.#idle.length === 0;
-      if (hasSearched) await this.#hosts.recover(signal);
+      const mustSearch = this.#hosts.failure !== undefined && this.#idle.length === 0;
+      if (mustSearch) await this.#hosts.recover(signal);
       const taken = await this.#take(kind, signal);
       // If a host has failed while this call waited, do not open a connection: begin again, with a search.
-      const opens = taken === 'unopened' && (this.#hosts.failure === undefined || hasSearched);
+      const opens = taken === 'unopened' && (this.#hosts.failure === undefined || mustSearch);
       const slot = opens ? await this.#open(kind) : taken;
       if (slot !== 'unopened' && this.#hosts.isUsable(slot) && !signal?.aborted) {
         this.#hosts.failure = undefined;
@@ -57,7 +57,7 @@ export class ConnectionQueue {
       this.release(slot, kind);
       const { failure } = this.#hosts;
       // The host that was just found has failed too. Searching again could go on without end.
-      if (opens && hasSearched && failure !== undefined) throw cannotConnect(failure.cause);
+      if (opens && mustSearch && failure !== undefined) throw cannotConnect(failure.cause);
     }
   }
 

@@ -49,7 +49,7 @@ export function realPath(path: string): string {
 
 /**
  * Throws if a log has content, but its database is missing or empty. SQLite would remove the log, and with it every
- * commit that is not yet in the database. Also throws if the database is mounted without its log, or is no file.
+ * commit that is not yet in the database. Also throws if the database is no regular file, or mounted without its log.
  */
 export function checkLog(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
