@@ -31,6 +31,12 @@ async function change(t: TestContext, url: string, sql: string): Promise<void> {
   await (await openSession(t, url)).query(sql);
 }
 
+/** Creates a user of the database who may use all tables, but owns none. The name is also the password. */
+const createUser = (name: string) => `
+  CREATE ROLE ${name} LOGIN PASSWORD '${name}';
+  GRANT ALL ON ALL TABLES IN SCHEMA public TO ${name};
+  GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ${name};`;
+
 describe('the examination of a PostgreSQL database', () => {
   it('finds no problem in a healthy database, and reports each check', async () => {
     const url = await createDatabase();
@@ -197,10 +203,8 @@ describe('the examination of a PostgreSQL database', () => {
     const session = await openSession(t, url.href);
     await session.query(`
       UPDATE meta SET value = '3' WHERE name = 'schema_version';
-      CREATE ROLE elsewhere LOGIN PASSWORD 'elsewhere';
-      CREATE SCHEMA elsewhere AUTHORIZATION elsewhere;
-      GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere;
-      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO elsewhere`);
+      ${createUser('elsewhere')}
+      CREATE SCHEMA elsewhere AUTHORIZATION elsewhere`);
     [url.username, url.password] = ['elsewhere', 'elsewhere'];
     assert.deepEqual(await problemsOf(url.href), [
       'fail HOST: the schema has version 3, and the user does not own the tables',
@@ -259,9 +263,7 @@ describe('the examination of a PostgreSQL database', () => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
     await session.query(`
-      CREATE ROLE tenant LOGIN PASSWORD 'tenant';
-      GRANT ALL ON ALL TABLES IN SCHEMA public TO tenant;
-      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO tenant;
+      ${createUser('tenant')}
       ALTER TABLE meta ENABLE ROW LEVEL SECURITY;
       CREATE POLICY shown ON meta USING (true);
       ALTER TABLE users ENABLE ROW LEVEL SECURITY;
@@ -280,11 +282,7 @@ describe('the examination of a PostgreSQL database', () => {
   it('reports a user who may not execute the function that deletes users with their posts', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
-    await session.query(`
-      CREATE ROLE deleter LOGIN PASSWORD 'deleter';
-      GRANT ALL ON ALL TABLES IN SCHEMA public TO deleter;
-      GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO deleter;
-      REVOKE EXECUTE ON FUNCTION take_posts FROM PUBLIC`);
+    await session.query(`${createUser('deleter')} REVOKE EXECUTE ON FUNCTION take_posts FROM PUBLIC`);
     [url.username, url.password] = ['deleter', 'deleter'];
     assert.deepEqual(await problemsOf(url.href), ['fail HOST: the user lacks privileges on take_posts']);
     await session.query('GRANT EXECUTE ON FUNCTION take_posts TO deleter');
@@ -295,19 +293,16 @@ describe('the examination of a PostgreSQL database', () => {
     it(`reports a user whose reads cannot use standbys because it may not execute ${name}`, async (t) => {
       const url = new URL(await createDatabase());
       const session = await openSession(t, url.href);
-      await session.query(`
-        REVOKE EXECUTE ON FUNCTION ${name} FROM PUBLIC;
-        CREATE ROLE from_${name} LOGIN PASSWORD 'secret';
-        GRANT ALL ON ALL TABLES IN SCHEMA public TO from_${name};
-        GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO from_${name}`);
-      [url.username, url.password] = [`from_${name}`, 'secret'];
+      const user = `from_${name}`;
+      await session.query(`${createUser(user)} REVOKE EXECUTE ON FUNCTION ${name} FROM PUBLIC`);
+      [url.username, url.password] = [user, user];
       assert.deepEqual(await problemsOf(url.href), []);
       const problem =
         'warn HOST: the user may not execute pg_control_system() and pg_control_checkpoint(), ' +
         'so the primary serves all reads';
       assert.deepEqual(await problemsOf(url.href, { hasStandbys: true }), [problem]);
       assert.deepEqual(await problemsOf(url.href, { role: 'standby' }), [problem]);
-      await session.query(`GRANT EXECUTE ON FUNCTION ${name} TO from_${name}`);
+      await session.query(`GRANT EXECUTE ON FUNCTION ${name} TO ${user}`);
       assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, role: 'standby' }), []);
     });
   }
@@ -330,10 +325,7 @@ describe('the examination of a PostgreSQL database', () => {
       const url = new URL(await createDatabase());
       const database = url.pathname.slice(1);
       const name = `limited_${scope}`;
-      await change(t, url.href, `CREATE ROLE ${name} LOGIN PASSWORD '${name}'`);
-      for (const kind of ['TABLES', 'SEQUENCES']) {
-        await change(t, url.href, `GRANT ALL ON ALL ${kind} IN SCHEMA public TO ${name}`);
-      }
+      await change(t, url.href, createUser(name));
       [url.username, url.password] = [name, name];
       const limit = async (most: number) => {
         await postgres.server.query(
