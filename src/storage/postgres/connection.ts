@@ -45,14 +45,6 @@ export interface SessionLimits {
   readonly idleInTransactionTimeoutMs: number;
 }
 
-interface Session extends QueryResultRow {
-  readonly read_only: string;
-  readonly synchronous_commit: string;
-  readonly client_min_messages: string;
-  readonly fsync: string;
-  readonly full_page_writes: string;
-}
-
 // Settings with which an acknowledged write could be lost.
 const unsafe = { synchronous_commit: 'off', client_min_messages: 'error' };
 
@@ -97,10 +89,7 @@ export class Connection {
 
   /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
   async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
-    const cut = () => {
-      this.isCut = true;
-      this.destroy();
-    };
+    const cut = () => this.destroy();
     using _ = signal && addAbortListener(signal, cut);
     const timer = setTimeout(cut, timeoutMs);
     try {
@@ -120,9 +109,9 @@ export class Connection {
    * pooler, whose other clients it would affect, and uses no startup parameters, which poolers reject.
    */
   async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
-    const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
+    const { rows } = await this.client.query<Record<string, string>>(setUpSql(this.client, limits));
     const session = firstOf(rows);
-    this.isReadOnly = session.read_only === 'on';
+    this.isReadOnly = session['read_only'] === 'on';
     if (limits.writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
     const unlimited = timeouts.filter((name) => session[name] === '0').join(', ');
     if (unlimited !== '') {
@@ -132,10 +121,8 @@ export class Connection {
       if (session[name] !== value) continue;
       throw new Error(`${name} is ${value}, and behind a connection pooler only the role can set it`);
     }
-    for (const name of ['fsync', 'full_page_writes'] as const) {
-      if (session[name] !== 'off') continue;
-      warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
-    }
+    const off = ['fsync', 'full_page_writes'].filter((name) => session[name] === 'off');
+    for (const name of off) warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
   }
 
   /** Closes the connection, by force if the server does not respond. */
@@ -151,6 +138,7 @@ export class Connection {
 
   /** Ends the connection without notice to the server. */
   destroy(): void {
+    this.isCut = true;
     this.client.connection.stream.destroy();
   }
 
