@@ -4,6 +4,7 @@ import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
 import { connectError } from './errors.ts';
+import type { Hosts } from './hosts.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
@@ -37,9 +38,16 @@ export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without
 /** Receives warnings for the operator of the database. */
 export type Warn = (message: string) => void;
 
-export interface SessionLimits {
+/** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
+export interface PoolSettings {
+  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
+  readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */
   readonly writable: boolean;
+  readonly poolSize: number;
+  readonly maxWaiting: number;
+  readonly waitTimeoutMs: number;
+  readonly pingTimeoutMs: number;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleInTransactionTimeoutMs: number;
@@ -88,13 +96,14 @@ export class Connection {
   }
 
   /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
-  async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
+  async open(limits: PoolSettings, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<this> {
     const cut = () => this.destroy();
     using _ = signal && addAbortListener(signal, cut);
     const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
       await this.#setUp(limits, warn);
+      return this;
     } catch (cause) {
       const error = this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
       await this.close();
@@ -108,7 +117,7 @@ export class Connection {
    * Limits the session, and ensures that a commit is on disk when it is acknowledged. Sets nothing in a session of a
    * pooler, whose other clients it would affect, and uses no startup parameters, which poolers reject.
    */
-  async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
+  async #setUp(limits: PoolSettings, warn: Warn): Promise<void> {
     const { rows } = await this.client.query<Record<string, string>>(setUpSql(this.client, limits));
     const session = firstOf(rows);
     this.isReadOnly = session['read_only'] === 'on';
@@ -172,7 +181,7 @@ export class Connection {
   }
 }
 
-function setUpSql(client: Client, limits: SessionLimits): string {
+function setUpSql(client: Client, limits: PoolSettings): string {
   const settings = {
     statement_timeout: limits.statementTimeoutMs,
     lock_timeout: limits.lockTimeoutMs,

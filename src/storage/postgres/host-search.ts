@@ -1,23 +1,14 @@
 import { addAbortListener } from 'node:events';
-import { messageOf, unlessAborted } from '../../domain/errors.ts';
-import type { Connection, Warn } from './connection.ts';
+import type { Client } from 'pg';
+import { messageOf, storeClosed, unlessAborted } from '../../domain/errors.ts';
+import { Connection, type PoolSettings, type Warn } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
-import type { Host, Hosts } from './hosts.ts';
+import type { Host } from './hosts.ts';
 
 // How often to probe each host. A connection of each waiting request would overload a server that starts.
 export const probeIntervalMs = 200;
 
-export interface SearchSettings {
-  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
-  readonly hosts: Hosts;
-  /** How long a host may take to accept a connection. */
-  readonly waitTimeoutMs: number;
-  /** How long it may take when it seems to hang. */
-  readonly pingTimeoutMs: number;
-}
-
-/** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
-export type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
+export type CreateClient = (url: string) => Client;
 
 /** Opens connections to one of the hosts, and finds another one when it fails. */
 export class HostSearch {
@@ -27,8 +18,8 @@ export class HostSearch {
   failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
   /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
-  readonly #settings: SearchSettings;
-  readonly #connect: Connect;
+  readonly #settings: PoolSettings;
+  readonly #createClient: CreateClient;
   readonly #warn: Warn;
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
@@ -39,9 +30,9 @@ export class HostSearch {
   #check: Promise<unknown> | undefined;
   #recheck: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, connect: Connect, warn: Warn) {
+  constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
+    this.#createClient = createClient;
     this.#settings = settings;
-    this.#connect = connect;
     this.#warn = warn;
     [this.current] = settings.hosts;
   }
@@ -127,6 +118,12 @@ export class HostSearch {
     this.#closing.abort();
     await Promise.allSettled([this.#search, this.#check]);
     await Promise.all(Array.from(this.#open, (connection) => connection.close()));
+  }
+
+  /** Fails unless the host accepts the connection in time, and accepts writes if they are needed. */
+  async #connect({ url }: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
+    if (this.#closing.signal.aborted) throw storeClosed();
+    return new Connection(this.#createClient(url)).open(this.#settings, this.#warn, timeoutMs, signal);
   }
 
   /** Resolves to whether the host is read-only. */

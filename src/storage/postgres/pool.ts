@@ -1,7 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
 import { aborted, type DomainError, storeClosed, unlessAborted } from '../../domain/errors.ts';
-import { Connection, type Send, type SessionLimits, type Sql, type Warn } from './connection.ts';
+import type { Connection, PoolSettings, Send, Sql, Warn } from './connection.ts';
 import {
   attempts,
   cannotConnect,
@@ -13,22 +13,18 @@ import {
   overloaded,
   toDomainError,
 } from './errors.ts';
-import { type Connect, HostSearch, type SearchSettings } from './host-search.ts';
+import { type CreateClient, HostSearch } from './host-search.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
 
-export interface PoolSettings extends SessionLimits, SearchSettings {
-  readonly poolSize: number;
-  readonly maxWaiting: number;
-}
-
-export type CreateClient = (url: string) => Client;
-
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
+
+/** Pings and the feed do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
+type Purpose = 'calls' | 'feed' | 'pings';
 
 /** A call that waits for a connection, or has one. */
 interface Call {
   readonly kind: CallKind;
-  readonly purpose: 'calls' | 'feed' | 'pings';
+  readonly purpose: Purpose;
   readonly signal?: AbortSignal | undefined;
   connection?: Connection | undefined;
 }
@@ -46,8 +42,7 @@ export class PostgresPool {
   readonly hosts: HostSearch;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** Pings and the feed do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
-  readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
+  readonly #queues: Readonly<Record<Purpose, ConnectionQueue>>;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
@@ -59,13 +54,7 @@ export class PostgresPool {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#settings = settings;
     this.#warn = warn;
-    const connect: Connect = async (host, timeoutMs, signal) => {
-      if (this.#isClosed) throw storeClosed();
-      const connection = new Connection(createClient(host.url));
-      await connection.open(settings, warn, timeoutMs, signal);
-      return connection;
-    };
-    this.hosts = new HostSearch(settings, connect, warn);
+    this.hosts = new HostSearch(createClient, settings, warn);
     this.#queues = {
       calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
       feed: new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts),
@@ -88,7 +77,7 @@ export class PostgresPool {
     sql: Sql,
     values: readonly unknown[],
     signal?: AbortSignal,
-    purpose?: Call['purpose'],
+    purpose?: Purpose,
   ): Promise<Row[]> {
     return this.reads((send) => send<Row>(sql, values), signal, purpose);
   }
@@ -97,17 +86,13 @@ export class PostgresPool {
   reads<T>(
     work: (send: Send, connection: object) => Promise<T>,
     signal?: AbortSignal,
-    purpose: Call['purpose'] = 'calls',
+    purpose: Purpose = 'calls',
   ): Promise<T> {
     return this.#start({ kind: 'read', purpose, signal }, work);
   }
 
   /** A statement that is a transaction. */
-  write<Row extends QueryResultRow>(
-    sql: Sql,
-    values: readonly unknown[],
-    purpose: Call['purpose'] = 'calls',
-  ): Promise<Row[]> {
+  write<Row extends QueryResultRow>(sql: Sql, values: readonly unknown[], purpose: Purpose = 'calls') {
     return this.#start({ kind: 'write', purpose }, (send) => send<Row>(sql, values));
   }
 
@@ -174,13 +159,12 @@ export class PostgresPool {
     queue.calls[kind] += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
-    const result = unlessAborted(running, signal).finally(() => {
+    const forget = () => this.#running.delete(running);
+    running.then(forget, forget);
+    return unlessAborted(running, signal).finally(() => {
       queue.calls[kind] -= 1;
       if (signal?.aborted) setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     });
-    const forget = () => this.#running.delete(running);
-    running.then(forget, forget);
-    return result;
   }
 
   /** Sends statements. If one takes long, checks the host, and later kills the connection. */

@@ -1,4 +1,4 @@
-import type { PoolSettings } from '../../../src/storage/postgres/pool.ts';
+import type { PoolSettings } from '../../../src/storage/postgres/connection.ts';
 
 /** The settings of a pool over one fake host. */
 export const settings: PoolSettings = {

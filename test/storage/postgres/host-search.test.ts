@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Client } from 'pg';
-import { Connection } from '../../../src/storage/postgres/connection.ts';
-import { type Connect, HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import type { Client } from 'pg';
+import { type CreateClient, HostSearch } from '../../../src/storage/postgres/host-search.ts';
 import type { Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
+import { session, settings } from './fake-session.ts';
 
 const host = (name: string) => ({ name, url: `postgres://${name}` });
 const [a, b, c] = [host('a'), host('b'), host('c')];
@@ -19,20 +20,24 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
   t.mock.method(performance, 'now', () => now);
   const answers = new Map<string, Answer>();
   const asked: Record<string, number> = { a: 0, b: 0, c: 0 };
-  const hang = (timeoutMs: number, signal?: AbortSignal) =>
-    new Promise<never>((_, reject) => {
-      signal?.addEventListener('abort', () => reject(signal.reason));
-      setTimeout(() => reject(new Error('does not answer in time')), timeoutMs);
+  const createClient: CreateClient = (url) => {
+    const { hostname: name } = new URL(url);
+    const destroyed = Promise.withResolvers<never>();
+    const client = Object.assign(new EventEmitter(), {
+      connection: { stream: { destroy: () => destroyed.reject(new Error('Connection terminated')) } },
+      async connect() {
+        asked[name] = (asked[name] ?? 0) + 1;
+        const answer = answers.get(name) ?? 'fails';
+        if (answer === 'hangs') await destroyed.promise;
+        if (answer === 'fails') throw new Error('takes no writes');
+      },
+      query: async () => ({ rows: [session] }),
+      end: async () => client.emit('end'),
     });
-  const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const connect: Connect = async ({ name }, timeoutMs, signal) => {
-    asked[name] = (asked[name] ?? 0) + 1;
-    const answer = answers.get(name) ?? 'fails';
-    if (answer === 'hangs') await hang(timeoutMs, signal);
-    if (answer === 'fails') throw new Error('takes no writes');
-    return new Connection(new Client());
+    return client as unknown as Client;
   };
-  const search = new HostSearch(settings, connect, () => {});
+  const limits = { ...settings, hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
+  const search = new HostSearch(createClient, limits, () => {});
   t.after(() => search.close());
   search.failure = { cause: new Error('gone') };
   const pass = async (ms: number) => {
