@@ -80,7 +80,6 @@ export class Connection {
   isReadOnly = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
-  #closing: Promise<void> | undefined;
 
   constructor(client: Client) {
     this.client = client;
@@ -135,14 +134,11 @@ export class Connection {
   }
 
   /** Closes the connection, by force if the server does not respond. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.isDead = true;
-    this.#closing ??= (async () => {
-      const force = setTimeout(() => this.destroy(), closeGraceMs);
-      await this.client.end().catch(() => {});
-      clearTimeout(force);
-    })();
-    return this.#closing;
+    const force = setTimeout(() => this.destroy(), closeGraceMs);
+    await this.client.end().catch(() => {});
+    clearTimeout(force);
   }
 
   /** Ends the connection without notice to the server. */
@@ -169,11 +165,8 @@ export class Connection {
     }
     const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
     // A pooler forgets the key when the connection ends, so the request is sent first.
-    const timer = setTimeout(() => this.destroy(), cancelGraceMs);
-    socket.on('close', () => {
-      clearTimeout(timer);
-      this.destroy();
-    });
+    setTimeout(() => this.destroy(), cancelGraceMs).unref();
+    socket.on('close', () => this.destroy());
     // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
     socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
     socket.on('error', () => {});
