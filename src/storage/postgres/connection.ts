@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
-import type { Client, QueryResultRow } from 'pg';
+import type { Client } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
 import { connectError } from './errors.ts';
 import type { Hosts } from './hosts.ts';
@@ -27,7 +27,7 @@ const parsers: Readonly<Record<number, (text: string) => unknown>> = {
 
 export const types = { getTypeParser: (type: number) => parsers[type] ?? String };
 
-export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
+export type Send = <Row extends object>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** The first row of a statement that always returns one. */
 export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without a condition'): Row {

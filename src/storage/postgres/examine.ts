@@ -4,11 +4,11 @@ import type { Client } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts';
-import { processIdOf, types } from './connection.ts';
+import { firstOf, processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, foreignMeta, hiddenRows, schemaVersion } from './schema.ts';
-import { readServerState, type ServerState } from './server-state.ts';
+import { type ServerState, stateSql } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
@@ -57,7 +57,7 @@ async function examineHost(
   try {
     await client.connect();
     const sentAt = Date.now();
-    const state = await readServerState(client);
+    const state = firstOf((await client.query<ServerState>(stateSql)).rows);
     const receivedAt = Date.now();
     const found = await findVersion(client).catch(unreadableVersion);
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;

@@ -1,5 +1,5 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import type { Client, QueryResultRow } from 'pg';
+import type { Client } from 'pg';
 import { aborted, type DomainError, storeClosed, unlessAborted } from '../../domain/errors.ts';
 import type { Connection, PoolSettings, Send, Sql, Warn } from './connection.ts';
 import {
@@ -73,7 +73,7 @@ export class PostgresPool {
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent again. */
-  read<Row extends QueryResultRow>(
+  read<Row extends object>(
     sql: Sql,
     values: readonly unknown[],
     signal?: AbortSignal,
@@ -92,7 +92,7 @@ export class PostgresPool {
   }
 
   /** A statement that is a transaction. */
-  write<Row extends QueryResultRow>(sql: Sql, values: readonly unknown[], purpose: Purpose = 'calls') {
+  write<Row extends object>(sql: Sql, values: readonly unknown[], purpose: Purpose = 'calls') {
     return this.#start({ kind: 'write', purpose }, (send) => send<Row>(sql, values));
   }
 
@@ -172,7 +172,7 @@ export class PostgresPool {
     const { pingTimeoutMs, statementTimeoutMs } = this.#settings;
     const limitMs = statementTimeoutMs + watchdogGraceMs;
     const quietMs = Math.min(pingTimeoutMs, limitMs);
-    return async <Row extends QueryResultRow>({ name, text }: Sql, values: readonly unknown[] = []) => {
+    return async <Row extends object>({ name, text }: Sql, values: readonly unknown[] = []) => {
       let timer = setTimeout(() => {
         timer = setTimeout(() => connection.kill(), limitMs - quietMs);
         this.hosts.check();

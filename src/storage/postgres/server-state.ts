@@ -1,7 +1,5 @@
-import type { Client, QueryResultRow } from 'pg';
 import { recordKinds } from '../../domain/record.ts';
 import { childTables, tables } from '../tables.ts';
-import { firstOf } from './connection.ts';
 
 const keyedTables = [...recordKinds, 'idempotency_keys', 'changes'];
 const tableNames = [...keyedTables, 'change_feed'];
@@ -9,7 +7,7 @@ const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_posi
 const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${name}`);
 
 /** What `doctor` asks a server in one query. */
-export interface ServerState extends QueryResultRow {
+export interface ServerState {
   readonly pid: number;
   readonly now: number;
   readonly version: string;
@@ -48,7 +46,7 @@ export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${ta
 
 // A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
 // except that of the server.
-const stateSql = `
+export const stateSql = `
   WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
@@ -93,7 +91,3 @@ const stateSql = `
     LEFT JOIN pg_namespace AS namespace ON namespace.oid = coalesce(
       (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')), to_regnamespace(quote_ident(current_schema())))
   WHERE rolname = session_user`;
-
-export async function readServerState(client: Client): Promise<ServerState> {
-  return firstOf((await client.query<ServerState>(stateSql)).rows);
-}

@@ -1,8 +1,7 @@
-import type { QueryResultRow } from 'pg';
 import { prepared } from './connection.ts';
 
 /** The state of the feed at the time of a query. */
-export interface FeedState extends QueryResultRow {
+export interface FeedState {
   /** The last position that the query can see. */
   readonly newest: number;
   /** Changes up to this position are no longer kept. */

@@ -1,6 +1,5 @@
 import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { QueryResultRow } from 'pg';
 import { aborted, DomainError, unlessAborted } from '../../domain/errors.ts';
 import { shared } from '../../domain/promises.ts';
 import { firstOf, prepared, type Send } from './connection.ts';
@@ -79,7 +78,7 @@ export function standbyReads(
   // feed do not queue behind writes that wait for a lock.
   const askPrimary = shared(async () => {
     const signal = AbortSignal.timeout(askTimeoutMs);
-    return firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [], signal, 'feed'));
+    return firstOf(await primary.read<LogPosition>(flushed, [], signal, 'feed'));
   });
   let count = 0;
   const report = ({ host }: Standby, outcome: StandbyRead['outcome'], waitMs = 0, lagBytes = 0) => {
@@ -97,14 +96,14 @@ export function standbyReads(
   const positionOf = async (connection: object, send: Send, needed: LogPosition): Promise<LogPosition> => {
     const known = replayedBy.get(connection);
     if (includes(known, needed)) return known;
-    const [current] = await send<LogPosition & QueryResultRow>(replayed);
+    const [current] = await send<LogPosition>(replayed);
     if (current === undefined) throw new Error('the server is not a standby');
     replayedBy.set(connection, current);
     return current;
   };
 
   /** Resolves to `undefined` if the primary must serve the read. */
-  const readFrom = async <Row extends QueryResultRow>(
+  const readFrom = async <Row extends object>(
     standby: Standby,
     [sql, values, signal, purpose]: ReadCall,
   ): Promise<Row[] | undefined> => {
@@ -164,7 +163,7 @@ export function standbyReads(
   };
 
   return {
-    async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
+    async read<Row extends object>(...call: ReadCall): Promise<Row[]> {
       const usable = standbys.filter((standby) => !skipped.has(standby));
       for (const [standby, until] of skipped) {
         report(standby, 'skipped');
