@@ -121,13 +121,12 @@ function withOrigin(text: string): Sql {
  */
 function insertSql(table: Table, first: number, source?: string): string {
   const given = table.given.map((column, i) => ({ ...column, value: `$${first + i}::${column.type}` }));
-  const parents = given.filter(({ parent }) => parent !== undefined);
-  const sources = [...parents.map(({ parent }) => parent), ...(source === undefined ? [] : [source])];
-  const conditions = parents.map(({ parent, value }) => `${parent}.id = ${value}`);
+  const owned = given.find(({ parent }) => parent !== undefined);
+  const sources = [owned?.parent, source].filter((one) => one !== undefined);
   return `
     INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ value }) => value).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
-    ${parents.length > 0 ? `WHERE ${conditions.join(' AND ')} FOR KEY SHARE OF ${parents.map(({ parent }) => parent)}` : ''}
+    ${owned ? `WHERE ${owned.parent}.id = ${owned.value} FOR KEY SHARE OF ${owned.parent}` : ''}
     RETURNING ${columnNames(table.columns)}`;
 }
 
