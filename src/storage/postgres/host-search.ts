@@ -49,8 +49,7 @@ export class HostSearch {
       connection.client.once('end', () => this.#open.delete(connection));
       return connection;
     } catch (cause) {
-      const mayServe = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
-      if (mayServe) {
+      if (isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one))) {
         this.#warn(`no further connection to ${host.name} can be opened: ${messageOf(cause)}`);
         throw cannotConnect(cause);
       }

@@ -73,21 +73,12 @@ export class PostgresPool {
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent again. */
-  read<Row extends object>(
-    sql: Sql,
-    values: readonly unknown[],
-    signal?: AbortSignal,
-    purpose?: Purpose,
-  ): Promise<Row[]> {
+  read<Row extends object>(sql: Sql, values: readonly unknown[], signal?: AbortSignal, purpose?: Purpose) {
     return this.reads((send) => send<Row>(sql, values), signal, purpose);
   }
 
   /** Several such statements on one connection. All of them may be sent again. */
-  reads<T>(
-    work: (send: Send, connection: object) => Promise<T>,
-    signal?: AbortSignal,
-    purpose: Purpose = 'calls',
-  ): Promise<T> {
+  reads<T>(work: Work<T>, signal?: AbortSignal, purpose: Purpose = 'calls'): Promise<T> {
     return this.#start({ kind: 'read', purpose, signal }, work);
   }
 

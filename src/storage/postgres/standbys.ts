@@ -103,10 +103,7 @@ export function standbyReads(
   };
 
   /** Resolves to `undefined` if the primary must serve the read. */
-  const readFrom = async <Row extends object>(
-    standby: Standby,
-    [sql, values, signal, purpose]: ReadCall,
-  ): Promise<Row[] | undefined> => {
+  const readFrom = async <Row extends object>(standby: Standby, [sql, values, signal, purpose]: ReadCall) => {
     // If the primary fails, the read on it reports the failure.
     const asked = askPrimary().catch(() => undefined);
     const needed = await unlessAborted(asked, signal);

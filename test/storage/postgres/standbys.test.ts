@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { DomainError, unlessAborted } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
-import type { Send } from '../../../src/storage/postgres/connection.ts';
+import type { Connection, Send } from '../../../src/storage/postgres/connection.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { type StandbyRead, standbyReads } from '../../../src/storage/postgres/standbys.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
@@ -300,9 +300,9 @@ describe('reads from standbys', async () => {
 
 /** A pool that passes each statement to `send`. */
 function fakePool(send: Send, ping = async () => {}) {
-  const connection = {};
+  const connection = {} as Connection;
   return {
-    reads: <T>(work: (send: Send, connection: object) => Promise<T>, signal?: AbortSignal) =>
+    reads: <T>(work: (send: Send, connection: Connection) => Promise<T>, signal?: AbortSignal) =>
       unlessAborted(work(send, connection), signal),
     ping,
   };
@@ -402,8 +402,8 @@ describe('a read from a standby', () => {
     };
     const pool = {
       ...fakePool(answer),
-      reads<T>(work: (send: Send, connection: object) => Promise<T>, signal?: AbortSignal) {
-        const running = work(answer, {});
+      reads<T>(work: (send: Send, connection: Connection) => Promise<T>, signal?: AbortSignal) {
+        const running = work(answer, {} as Connection);
         working.push(running);
         return unlessAborted(running, signal);
       },
@@ -424,8 +424,8 @@ describe('a read from a standby', () => {
     };
     const pool = {
       ...fakePool(answer),
-      reads: <T>(work: (send: Send, connection: object) => Promise<T>) =>
-        work(answer, {}).catch(() => work(answer, {})),
+      reads: <T>(work: (send: Send, connection: Connection) => Promise<T>) =>
+        work(answer, {} as Connection).catch(() => work(answer, {} as Connection)),
     };
     const { read } = standbyReads(primary, [{ host: 'h:1', pool }]);
     assert.deepEqual(await read({ text: 'query' }, []), [{ from: 'standby' }]);
