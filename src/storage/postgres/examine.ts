@@ -97,8 +97,8 @@ function unreadableVersion(error: unknown): Finding {
 }
 
 function examineServer(state: ServerState, isPooled: boolean, clock: Finding): Finding[] {
-  const { encoding, synchronous_commit } = state;
-  const server = `PostgreSQL ${state.version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
+  const { server_version, server_encoding: encoding, synchronous_commit } = state;
+  const server = `PostgreSQL ${server_version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
   const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
@@ -106,7 +106,7 @@ function examineServer(state: ServerState, isPooled: boolean, clock: Finding): F
   const hidesWarnings = isPooled && state.client_min_messages === 'error';
   const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
   return [
-    Number.parseInt(state.version, 10) < oldestVersion
+    Number.parseInt(server_version, 10) < oldestVersion
       ? fail(server, `use PostgreSQL ${oldestVersion} or newer`)
       : ok(server),
     clock,

@@ -6,19 +6,18 @@ const tableNames = [...keyedTables, 'change_feed'];
 const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${name}`);
 
+// biome-ignore format: one line for each name is longer to read.
+const settings = [
+  'server_version', 'server_encoding', 'fsync', 'full_page_writes', 'synchronous_commit', 'client_min_messages',
+] as const;
+
 /** What `doctor` asks a server in one query. */
-export interface ServerState {
+export interface ServerState extends Readonly<Record<(typeof settings)[number], string>> {
   readonly pid: number;
   readonly now: number;
-  readonly version: string;
   readonly read_only: boolean;
-  readonly encoding: string;
   readonly collation: string;
   readonly other_collations: number;
-  readonly fsync: string;
-  readonly full_page_writes: string;
-  readonly synchronous_commit: string;
-  readonly client_min_messages: string;
   readonly may_create: boolean;
   /** The schema of the tables, or in which they will be created, quoted for SQL; NULL if the user may use none. */
   readonly schema: string | null;
@@ -50,16 +49,11 @@ export const stateSql = `
   WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
-    current_setting('server_version') AS version,
+    ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
-    current_setting('server_encoding') AS encoding,
     (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
       WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
-    current_setting('fsync') AS fsync,
-    current_setting('full_page_writes') AS full_page_writes,
-    current_setting('synchronous_commit') AS synchronous_commit,
-    current_setting('client_min_messages') AS client_min_messages,
     quote_ident(namespace.nspname) AS schema,
     to_json(ARRAY(SELECT name FROM unnest('{${tableNames},${sequences}}'::text[]) AS name
       WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = namespace.oid AND relname = name) ORDER BY name)) AS taken,
