@@ -70,7 +70,7 @@ export function standbyReads(
   standbys: readonly Standby[],
   onRead: (read: StandbyRead) => void = () => {},
 ): Pick<PostgresPool, 'read'> {
-  /** The standbys that reads do not use. Each has the time of its next ping, which is Infinity during that ping. */
+  /** The standbys that reads do not use, each with the time of its next ping. Those of a pool share a running one. */
   const skipped = new Map<Standby, number>();
   /** The replayed position by connection, because a restarted standby may be further behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
@@ -87,7 +87,6 @@ export function standbyReads(
   };
   const skip = (standby: Standby) => skipped.set(standby, performance.now() + skipMs);
   const retry = (standby: Standby) => {
-    skipped.set(standby, Number.POSITIVE_INFINITY);
     const use = () => skipped.delete(standby);
     standby.pool.ping(replayed).then(use, () => skip(standby));
   };
