@@ -11,7 +11,7 @@ import { startProcess } from '../kit/process.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
-const patience = { timeout: 20_000 };
+const patience = { timeout: 120_000 };
 const path = '/Users/GetUser';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 

@@ -12,14 +12,20 @@ import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
 
 const big = 'x'.repeat(20_000_000);
-const timeouts = {
-  headersTimeoutMs: 300,
+const defaults = {
+  headersTimeoutMs: 30_000,
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 72_000,
   checkingIntervalMs: 50,
 };
 
-async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestListener) {
+interface PortOptions {
+  readonly tls?: TlsOptions;
+  readonly listener?: RequestListener;
+  readonly headersTimeoutMs?: number;
+}
+
+async function startPort(t: TestContext, { tls, listener, ...timeouts }: PortOptions = {}) {
   const events: ServiceEvent[] = [];
   const observe = (event: ServiceEvent) => events.push(event);
   const limits = { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight: 10, writeTimeoutMs: 60_000 };
@@ -31,7 +37,7 @@ async function startPort(t: TestContext, tls?: TlsOptions, listener?: RequestLis
   const face = createFace(handlers, options);
   const server = new HttpServer({
     observe,
-    timeouts,
+    timeouts: { ...defaults, ...timeouts },
     maxHeaders: 100,
     ...(tls && { tls }),
   });
@@ -96,7 +102,7 @@ async function readSlowly(socket: Socket): Promise<number> {
 
 for (const secure of [false, true]) {
   test(`close waits until a slow client has received its response${secure ? ' over TLS' : ''}`, async (t) => {
-    const { port, close } = await startPort(t, secure ? createCertificate() : undefined);
+    const { port, close } = await startPort(t, secure ? { tls: createCertificate() } : {});
     const socket = secure
       ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
       : connect(port, '127.0.0.1');
@@ -110,7 +116,7 @@ for (const secure of [false, true]) {
 }
 
 test('close waits until a client has received a response that has ended, but was not sent yet', async (t) => {
-  const { port, close } = await startPort(t, undefined, (_request, response) => response.end(big));
+  const { port, close } = await startPort(t, { listener: (_request, response) => response.end(big) });
   const socket = connect(port, '127.0.0.1', () => socket.write(head('GET /')));
   t.after(() => socket.destroy());
   await once(
@@ -150,7 +156,7 @@ test('close ends the connection of a slow client at its deadline', async (t) => 
 });
 
 test('a TLS port closes connections of clients that send plain HTTP, or nothing', async (t) => {
-  const { port } = await startPort(t, createCertificate());
+  const { port } = await startPort(t, { tls: createCertificate(), headersTimeoutMs: 300 });
   for (const bytes of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01', '']) {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
     socket.on('error', () => undefined).resume();
