@@ -2,7 +2,6 @@
 import usersPb from '../../generated/users_pb.js';
 import { notFound, parseId } from '../domain/record.ts';
 import { mapAnswer, type Repository } from '../domain/repository.ts';
-import type { User } from '../domain/user.ts';
 import { type UnaryOptions, unary } from './call.ts';
 
 export { UsersService } from '../../generated/users_grpc_pb.js';
@@ -16,15 +15,11 @@ export function userHandlers(repository: Repository, options: UnaryOptions) {
       const id = parseId('user', message.getId());
       return mapAnswer(repository.users.get(id, call), (user) => {
         if (user === undefined) throw notFound('user', id);
-        return toMessage(user);
+        const reply = new UserMessage();
+        reply.setId(id);
+        reply.setName(user.name);
+        return reply;
       });
     }),
   };
-}
-
-function toMessage({ id, name }: User): UserMessage {
-  const message = new UserMessage();
-  message.setId(id);
-  message.setName(name);
-  return message;
 }
