@@ -44,13 +44,10 @@ export function parsePrefix(field: string, value: unknown, rule: TextRule): stri
 
 /** Orders by code point, as UTF-8 and `COLLATE "C"` do. By UTF-16 units, as `<` does, U+1F600 is before U+FF21. */
 export function compareText(a: string, b: string): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i += 1) {
-    // The first difference is never inside a surrogate pair, because the pair itself would differ.
-    const difference = (a.codePointAt(i) ?? 0) - (b.codePointAt(i) ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
+  let i = 0;
+  while (i < a.length && a[i] === b[i]) i += 1;
+  // Two surrogate pairs with the same first half are in the order of their second halves.
+  return (a.codePointAt(i) ?? -1) - (b.codePointAt(i) ?? -1);
 }
 
 /** The smallest text after all texts with a prefix; `undefined` if there is none. */
