@@ -27,7 +27,7 @@ interface Follower {
   recent: Recent;
 }
 
-/** A recent change has its text as a server-sent event without a mount path, which all followers share. */
+/** A change with its text as a server-sent event without a mount path, which all followers share. */
 type RecentChange = Change & { readonly text: string };
 
 /** The newest changes, without a gap. */
@@ -230,8 +230,6 @@ export class Followers {
 }
 
 function toText(change: Change | RecentChange, basePath: string): string {
-  if (!('text' in change)) return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
-  if (basePath === '') return change.text;
-  // The first match is the attribute, because no record precedes it.
-  return change.text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
+  if ('text' in change && basePath === '') return change.text;
+  return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
 }
