@@ -194,10 +194,27 @@ export class Followers {
     for (const wake of this.#wakes) wake();
   }
 
+  /** Adds the next page to `recent`. If it is far behind, or `gone`, the reader begins again at the newest change. */
   async #readNew(): Promise<void> {
     if (this.open === 0) return;
+    const recent = this.#recent;
     try {
-      await this.#readPage(this.#recent);
+      const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;
+      const page = await this.feed.read({ after: recent.to, limit }).catch((caught: unknown) => {
+        if (DomainError.from(caught).kind === 'gone') return undefined;
+        throw caught;
+      });
+      if (page !== undefined && (recent.hasCaughtUp || !page.more)) {
+        recent.hasCaughtUp = true;
+        recent.add(page);
+        if (page.changes.length > 0) this.#wake();
+        if (page.more) void this.#read();
+        return await scheduler.pause();
+      }
+      const position = await this.feed.position();
+      // Meanwhile all followers may have left, and others may have started a new reader.
+      if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
+      this.#wake();
     } catch (cause) {
       if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
       // After a failover, the new server may have other changes at these positions.
@@ -205,27 +222,6 @@ export class Followers {
       await sleep(retryMs, undefined, { ref: false });
       void this.#read();
     }
-  }
-
-  /** Adds the next page to `recent`. If it is far behind, or `gone`, the reader begins again at the newest change. */
-  async #readPage(recent: Recent): Promise<void> {
-    try {
-      const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;
-      const page = await this.feed.read({ after: recent.to, limit });
-      if (recent.hasCaughtUp || !page.more) {
-        recent.hasCaughtUp = true;
-        recent.add(page);
-        if (page.changes.length > 0) this.#wake();
-        if (page.more) void this.#read();
-        return await scheduler.pause();
-      }
-    } catch (caught) {
-      if (DomainError.from(caught).kind !== 'gone') throw caught;
-    }
-    const position = await this.feed.position();
-    // Meanwhile all followers may have left, and others may have started a new reader.
-    if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
-    this.#wake();
   }
 }
 
