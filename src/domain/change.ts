@@ -1,7 +1,7 @@
 import { DomainError, invalid } from './errors.ts';
 import type { Row } from './kinds.ts';
 import { type Parameters, parseParameters } from './list-query.ts';
-import { maxId, nameOf, parseInteger, type RecordKind, type RecordName, recordKinds } from './record.ts';
+import { maxId, nameOf, parseWhole, type RecordKind, type RecordName, recordKinds } from './record.ts';
 
 export type ChangeType = `${RecordName}.${'created' | 'updated' | 'deleted'}`;
 export const changeTypes = recordKinds.map(nameOf).flatMap((name): ChangeType[] => {
@@ -102,11 +102,6 @@ export function parseChangeQuery(parameters: Parameters) {
 
 export function parseChangePosition(name: string, value: string): number {
   return parseWhole(name, value, 0, Number.MAX_SAFE_INTEGER);
-}
-
-function parseWhole(name: string, value: string, min: number, max: number): number {
-  const number = /^(0|[1-9][0-9]{0,15})$/.test(value) ? Number(value) : Number.NaN;
-  return parseInteger(name, number, min, max);
 }
 
 function parseChangeTypes(value: string): readonly ChangeType[] {

@@ -1,5 +1,5 @@
 import { invalid } from './errors.ts';
-import { positivePattern, quote } from './record.ts';
+import { parseWhole, positivePattern, quote } from './record.ts';
 
 export interface SortKey<Field extends string> {
   readonly field: Field;
@@ -71,22 +71,18 @@ export function parsePage<Field extends string>(
   fixed: readonly string[],
 ): ListQuery<Field> {
   const sort = parseSort(given.sort, fields, fixed);
-  const limit = given.limit === undefined ? defaultLimit : parseCount('limit', given.limit);
-  if (limit > maxLimit) throw invalid('limit', `must be at most ${maxLimit}`);
+  const limit = parseWhole('limit', given.limit ?? String(defaultLimit), 1, maxLimit);
   if (given.cursor !== undefined) {
     if (given.page !== undefined) throw invalid('page', 'and cursor exclude each other');
     return { sort, limit, start: { after: parseCursor(given.cursor, filter, sort, fields) } };
   }
-  const offset = (parseCount('page', given.page ?? '1') - 1) * limit;
+  const page = given.page ?? '1';
+  if (!positivePattern.test(page)) throw invalid('page', 'must be a whole number from 1');
+  const offset = (Number(page) - 1) * limit;
   if (offset > maxOffset) {
     throw invalid('page', `starts beyond ${maxOffset} rows: follow the "next" link and its cursor instead`);
   }
   return { sort, limit, start: { offset } };
-}
-
-function parseCount(name: string, value: string): number {
-  if (!positivePattern.test(value)) throw invalid(name, 'must be a whole number from 1');
-  return Number(value);
 }
 
 function parseSort<Field extends string>(

@@ -54,6 +54,11 @@ export function parseInteger(field: string, value: unknown, min: number, max = m
   return value;
 }
 
+export function parseWhole(name: string, value: string, min: number, max: number): number {
+  const number = /^(0|[1-9][0-9]{0,15})$/.test(value) ? Number(value) : Number.NaN;
+  return parseInteger(name, number, min, max);
+}
+
 export function parseRecordId(value: unknown): number {
   return parseInteger('id', value, 1);
 }
