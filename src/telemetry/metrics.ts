@@ -1,7 +1,8 @@
 import type { Observe, RequestEvent } from './events.ts';
 
 // Upper bounds in seconds, from a cached read to a request that times out.
-const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const buckets = [...bounds, Infinity];
 
 /** All metrics, each with its help. By Prometheus' convention, the names of counters end in `_total`. */
 const families = {
@@ -51,13 +52,12 @@ interface Requests {
   /** The latencies of those that were not endless streams. */
   readonly bucketCounts: number[];
   sum: number;
-  count: number;
 }
 
 type ByFace = Readonly<Record<string, number>>;
 
 export class Metrics {
-  readonly #requests = { http: new Map<string, Requests>(), grpc: new Map<string, Requests>() };
+  readonly #requests: Record<RequestEvent['face'], Record<string, Requests>> = { http: {}, grpc: {} };
   /** All other counters, by name and labels. */
   readonly #counts: Partial<Record<Family, Record<string, number>>> = {
     users_service_key_requests_total: {},
@@ -91,7 +91,10 @@ export class Metrics {
 
   #addRequest({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
     // An unmatched path or method is text of the client: as a label it would create series without bound.
-    const requests = this.#requestsOf(face, route ?? 'unmatched');
+    const template = route ?? 'unmatched';
+    const routes = this.#requests[face];
+    routes[template] ??= { face, route: escapeLabel(template), counts: {}, bucketCounts: [], sum: 0 };
+    const requests = routes[template];
     const knownMethod = route === undefined ? 'any' : method;
     requests.counts[knownMethod] ??= {};
     const counts = requests.counts[knownMethod];
@@ -100,23 +103,13 @@ export class Metrics {
     if (longLived) return;
     const seconds = durationMs / 1000;
     const bucket = buckets.findIndex((bound) => seconds <= bound);
-    if (bucket !== -1) requests.bucketCounts[bucket] = (requests.bucketCounts[bucket] ?? 0) + 1;
+    requests.bucketCounts[bucket] = (requests.bucketCounts[bucket] ?? 0) + 1;
     requests.sum += seconds;
-    requests.count += 1;
-  }
-
-  #requestsOf(face: RequestEvent['face'], route: string): Requests {
-    const known = this.#requests[face].get(route);
-    if (known !== undefined) return known;
-    const bucketCounts = buckets.map(() => 0);
-    const made = { face, route: escapeLabel(route), counts: {}, bucketCounts, sum: 0, count: 0 };
-    this.#requests[face].set(route, made);
-    return made;
   }
 
   /** `inFlight` is the number of requests being served, and `connections` that of open connections, both by API. */
   snapshot(inFlight: ByFace, followers = { open: 0, sent: 0 }, connections: ByFace = {}): MetricsSnapshot {
-    const requests = [...this.#requests.http.values(), ...this.#requests.grpc.values()];
+    const requests = Object.values(this.#requests).flatMap(Object.values<Requests>);
     return {
       users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
       users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
@@ -145,20 +138,16 @@ function countSeries({ face, route, counts }: Requests): Series[] {
   );
 }
 
-function latencySeries({ face, route, bucketCounts, sum, count }: Requests): Series[] {
+function latencySeries({ face, route, bucketCounts, sum }: Requests): Series[] {
   const name = 'users_service_request_duration_seconds';
   const labels = `face="${face}",route="${route}"`;
-  let below = 0;
+  let count = 0;
   const cumulated = buckets.map((bound, i): Series => {
-    below += bucketCounts[i] ?? 0;
-    return [`${name}_bucket{${labels},le="${bound}"}`, below];
+    count += bucketCounts[i] ?? 0;
+    const le = bound === Infinity ? '+Inf' : bound;
+    return [`${name}_bucket{${labels},le="${le}"}`, count];
   });
-  return [
-    ...cumulated,
-    [`${name}_bucket{${labels},le="+Inf"}`, count],
-    [`${name}_sum{${labels}}`, sum],
-    [`${name}_count{${labels}}`, count],
-  ];
+  return [...cumulated, [`${name}_sum{${labels}}`, sum], [`${name}_count{${labels}}`, count]];
 }
 
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
