@@ -139,11 +139,8 @@ export class Followers {
           yield `: nothing new\nid: ${follower.after}\n\n`;
           continue;
         }
-        // After a failover, the store may end before `from` until the reader notices it.
-        const isAtEndOfStore = follower.after === after && after < this.#recent.from;
-        if (isRecent) await woken.promise;
-        else if (isAtEndOfStore)
-          await Promise.race([woken.promise, sleep(retryMs, undefined, { ref: false })]);
+        // At the end of the store, too: after a failover, it may be before `from` until the reader notices it.
+        if (isRecent || follower.after === after) await woken.promise;
         // All followers wake at once, and one that is behind may read many unwanted changes: let other work run.
         await scheduler.pause();
       }
