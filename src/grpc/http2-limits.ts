@@ -28,10 +28,6 @@ const maxTurns = 1_000;
 const maxTimeoutMs = 2 ** 31 - 1;
 // Only in these units can a timeout of 8 digits, the maximum, be too long for a timer.
 const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
-const shortChunks = Symbol('the number of short chunks');
-const hasChunk = Symbol('whether a chunk has arrived');
-
-type CountedStream = Http2Stream & { [shortChunks]?: number; [hasChunk]?: true };
 
 /** The scheduler of the event loop, which the HTTP API uses too. */
 export interface Pacer {
@@ -121,14 +117,12 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
   };
-  const refuseChunks = (stream: Http2Stream): void => refuse(stream, 'a call has too many short chunks');
-  const pushSlices = slicing(messageSliceBytes, refuseChunks);
-  const pushCompressed = slicing(compressedSliceBytes, refuseChunks);
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
     if (!isReading()) return;
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
-    stream.push = headers['grpc-encoding'] === undefined ? pushSlices : pushCompressed;
+    const isCompressed = headers['grpc-encoding'] !== undefined;
+    stream.push = slicing(stream, isCompressed ? compressedSliceBytes : messageSliceBytes, refuse);
     const binaryValues = cleanMetadata(headers);
     open.push(stream);
     const [oldest] = open;
@@ -186,34 +180,30 @@ function isBinary(name: string): boolean {
  * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
  * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
  */
-function slicing(maxBytes: number, refuse: (stream: Http2Stream) => void) {
+function slicing(stream: Http2Stream, maxBytes: number, refuse: (stream: Http2Stream, why: string) => void) {
   const { push } = Readable.prototype;
-  return function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
+  let hasChunk = false;
+  let shortChunks = 0;
+  return (chunk: Buffer | null): boolean => {
     // The end of a stream that was reset would let grpc-js run the handler of an incomplete request. After a reset
     // without an error, Node.js destroys the stream only once it was read to this end.
-    if (chunk === null && this.aborted) queueMicrotask(() => this.destroy());
-    if (chunk === null) return !this.destroyed && !this.aborted && push.call(this, chunk);
+    if (chunk === null && stream.aborted) queueMicrotask(() => stream.destroy());
+    if (chunk === null) return !stream.destroyed && !stream.aborted && push.call(stream, chunk);
     if (chunk.length < shortChunkBytes) {
-      this[shortChunks] = (this[shortChunks] ?? 0) + 1;
-      if (this[shortChunks] === maxShortChunks + 1) refuse(this);
+      shortChunks += 1;
+      if (shortChunks === maxShortChunks + 1) refuse(stream, 'a call has too many short chunks');
     }
     // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. So a copy
-    // is kept instead, but not of the first chunk of a stream, because most calls have no other.
+    // is kept instead, but not of the first chunk of a stream, because most calls have no other. Not from the pool of
+    // buffers, because other copies would keep its whole memory too.
     const isSmallPart = chunk.length < chunk.buffer.byteLength / 2;
-    const kept = isSmallPart && this[hasChunk] ? copyOf(chunk) : chunk;
-    this[hasChunk] = true;
-    if (kept.length <= maxBytes) return push.call(this, kept);
+    const kept = isSmallPart && hasChunk ? Buffer.from(new Uint8Array(chunk).buffer) : chunk;
+    hasChunk = true;
+    if (kept.length <= maxBytes) return push.call(stream, kept);
     let isWanted = true;
     for (let start = 0; start < kept.length; start += maxBytes) {
-      isWanted = push.call(this, kept.subarray(start, start + maxBytes));
+      isWanted = push.call(stream, kept.subarray(start, start + maxBytes));
     }
     return isWanted;
   };
-}
-
-// Not from the pool, because other copies would keep its whole memory too.
-function copyOf(chunk: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(chunk.length);
-  copy.set(chunk);
-  return copy;
 }
