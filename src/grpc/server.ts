@@ -34,7 +34,6 @@ export class GrpcServer {
   #app: Promise<GrpcApp> | undefined;
   #loading: NodeJS.Timeout | undefined;
   #serving = false;
-  #closing = false;
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
@@ -62,12 +61,12 @@ export class GrpcServer {
    * An abort of `signal` closes all connections.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
-    this.#closing = true;
     clearTimeout(this.#loading);
     const closed = once(this.server.close(), 'close');
     using _ = addAbortListener(signal, () => {
       for (const socket of this.#sockets) socket.destroy();
     });
+    // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
     const idleUntil = performance.now() + idleMs;
@@ -106,8 +105,6 @@ export class GrpcServer {
       paced.on('data', () => {
         this.#isReading = false;
       });
-      // Its client receives GOAWAY and connects elsewhere. After a reset, grpc-go would fail all calls for a second.
-      if (this.#closing) app.drain();
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();
