@@ -152,12 +152,10 @@ function latencySeries({ face, route, bucketCounts, sum }: Requests): Series[] {
 
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const sum: Partial<Record<Family, Record<string, number>>> = {};
-  for (const snapshot of snapshots) {
-    for (const [family, series] of entriesOf(snapshot)) {
-      const total = sum[family] ?? {};
-      sum[family] = total;
-      for (const [name, value] of Object.entries(series)) total[name] = (total[name] ?? 0) + value;
-    }
+  for (const [family, series] of snapshots.flatMap(entriesOf)) {
+    sum[family] ??= {};
+    const total = sum[family];
+    for (const [name, value] of Object.entries(series)) total[name] = (total[name] ?? 0) + value;
   }
   return sum;
 }
