@@ -70,41 +70,24 @@ function wholeSeconds(date: Date): number {
   return Math.floor(date.getTime() / 1000) * 1000;
 }
 
-/** The bytes from `start` to `end`, both inclusive. */
-export interface ByteRange {
-  readonly start: number;
-  readonly end: number;
-}
-
 const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
 
-/** Parses a Range header (RFC 9110, 14.2). For several ranges, another unit or a malformed one, the whole is sent. */
-export function parseRange(
-  header: string | undefined,
-  size: number,
-): ByteRange | 'unsatisfiable' | undefined {
-  const found = header === undefined ? null : rangePattern.exec(header);
-  if (found === null) return undefined;
-  const [, first, last, suffix] = found;
-  if (suffix !== undefined) {
-    if (Number(suffix) === 0) return 'unsatisfiable';
-    // An empty file has no last bytes, so it is sent as a whole.
-    if (size === 0) return undefined;
-    return { start: Math.max(size - Number(suffix), 0), end: size - 1 };
-  }
-  const start = Number(first);
-  if (last !== undefined && Number(last) < start) return undefined;
-  if (start >= size) return 'unsatisfiable';
-  return { start, end: Math.min(Number(last ?? size), size - 1) };
-}
-
-/** The range to send of a file; `undefined` for all of it. Only a GET can have one. Fails with 416. */
-export function requestedRange(request: HttpRequest, tag: string, size: number): ByteRange | undefined {
+/**
+ * The bytes of a file to send, from `start` to `end`, both inclusive; `undefined` for all of it. Only a GET can have a
+ * range (RFC 9110, 14.2). For several ranges, another unit or a malformed one, the whole is sent. Fails with 416.
+ */
+export function requestedRange(request: Pick<HttpRequest, 'method' | 'header'>, tag: string, size: number) {
   const ifRange = request.header('if-range');
   // A date cannot distinguish versions (RFC 9110, 13.1.5).
   if (request.method !== 'GET' || (ifRange !== undefined && ifRange !== `"${tag}"`)) return undefined;
-  const range = parseRange(request.header('range'), size);
-  if (range !== 'unsatisfiable') return range;
+  const found = rangePattern.exec(request.header('range') ?? '');
+  if (found === null) return undefined;
+  const [, first, last, suffix] = found;
+  // An empty file has no last bytes, so it is sent as a whole.
+  if (size === 0 && Number(suffix) > 0) return undefined;
+  const start = first === undefined ? Math.max(size - Number(suffix), 0) : Number(first);
+  if (last !== undefined && Number(last) < start) return undefined;
+  if (start < size) return { start, end: Math.min(Number(last ?? size), size - 1) };
   throw new HttpError(416, 'the range lies outside the file', { 'content-range': `bytes */${size}` });
 }
 
