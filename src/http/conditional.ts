@@ -35,7 +35,8 @@ export function isNotModified(ifNoneMatch: string, tag: string): boolean {
 export interface Validators {
   /** The opaque part of a strong entity tag. */
   readonly tag: string;
-  readonly modified: Date;
+  /** In ms, as in a header: without a fraction of a second. */
+  readonly modified: number;
 }
 
 /** Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. */
@@ -47,13 +48,13 @@ export function evaluateConditions(
   if (ifMatch !== undefined) {
     const tags = parseEntityTags(ifMatch);
     if (tags !== '*' && tags?.strong.includes(tag) !== true) return 'failed';
-  } else if (wholeSeconds(modified) > parseDate(request.header('if-unmodified-since'))) {
+  } else if (modified > parseDate(request.header('if-unmodified-since'))) {
     return 'failed';
   }
   const ifNoneMatch = request.header('if-none-match');
   if (ifNoneMatch !== undefined) return isNotModified(ifNoneMatch, tag) ? 'not-modified' : 'met';
   const since = parseDate(request.header('if-modified-since'));
-  return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'met';
+  return modified <= since && since <= Date.now() ? 'not-modified' : 'met';
 }
 
 // RFC 9110, 5.6.7: three forms. `Date.parse` accepts many more, and reads the one without a zone as local time.
@@ -63,11 +64,6 @@ const datePattern = /^[A-Z][a-z]{2,8},? [0-9A-Za-z: -]+$/;
 function parseDate(header: string | undefined): number {
   if (header === undefined || !datePattern.test(header)) return Number.NaN;
   return Date.parse(header.endsWith(' GMT') ? header : `${header} GMT`);
-}
-
-// A date in a header has no fraction of a second.
-function wholeSeconds(date: Date): number {
-  return Math.floor(date.getTime() / 1000) * 1000;
 }
 
 const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;

@@ -43,11 +43,11 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
 
   const describe = (stat: Stats, content: Version['content'], coding: Coding | undefined): Version => {
     // RFC 9110, 8.8.2.1: not in the future, even if the clock of the file system is.
-    const modified = new Date(Math.min(stat.mtimeMs, Date.now()));
+    const modified = Math.floor(Math.min(stat.mtimeMs, Date.now()) / 1000) * 1000;
     const tag = entityTag(stat, content, coding);
     const headers: Headers = {
       etag: `"${tag}"`,
-      'last-modified': modified.toUTCString(),
+      'last-modified': new Date(modified).toUTCString(),
       'cache-control': 'no-cache',
       ...(encodings.length > 0 && { vary: 'accept-encoding' }),
       ...extra,
