@@ -152,19 +152,11 @@ const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const parameter = `${token}=(?:${token}|"(?:[^"\\\\]|\\\\.)*")[ \\t]*`;
 const mediaTypePattern = new RegExp(`^${token}/${token}[ \\t]*(?:;[ \\t]*(?:${parameter})?)*$`);
 
-export function parseMediaType(text: string): MIMEType | undefined {
-  return mediaTypePattern.test(text) ? new MIMEType(text) : undefined;
-}
-
 /** Fails with 415, and a header with the accepted types, unless the body is UTF-8 JSON of one of `types`. */
-export function checkContentType(
-  contentType: string | undefined,
-  types: readonly string[],
-  acceptHeader: string,
-): void {
+export function checkContentType(contentType = '', types: readonly string[], acceptHeader: string): void {
   // Most clients send exactly this.
-  if (contentType !== undefined && types.includes(contentType)) return;
-  const type = contentType === undefined ? undefined : parseMediaType(contentType);
+  if (types.includes(contentType)) return;
+  const type = mediaTypePattern.test(contentType) ? new MIMEType(contentType) : undefined;
   const charset = type?.params.get('charset')?.toLowerCase() ?? 'utf-8';
   if (type === undefined || !types.includes(type.essence) || charset !== 'utf-8') {
     const headers = { [acceptHeader]: types.join(', ') };

@@ -1,28 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkContentType, parseMediaType } from '../../src/http/head.ts';
+import { checkContentType } from '../../src/http/head.ts';
 
-const parsed: readonly [text: string, essence: string, parameters: Record<string, string>][] = [
-  ['application/json', 'application/json', {}],
-  ['Application/JSON', 'application/json', {}],
-  ['application/json; charset=utf-8', 'application/json', { charset: 'utf-8' }],
-  ['application/json;charset=utf-8', 'application/json', { charset: 'utf-8' }],
-  ['application/json ; Charset="UTF-8"', 'application/json', { charset: 'UTF-8' }],
-  ['application/json;', 'application/json', {}],
-  ['application/json;;a=b;', 'application/json', { a: 'b' }],
-  ['a/b; c="d;e=f"', 'a/b', { c: 'd;e=f' }],
-  ['a/b; c="d\\"e\\\\f"', 'a/b', { c: 'd"e\\f' }],
-  ['a/b; c=""', 'a/b', { c: '' }],
-  ['a/b; __proto__=c', 'a/b', { ['__proto__']: 'c' }],
-  ["!#$%&'*+-.^_`|~/x", "!#$%&'*+-.^_`|~/x", {}],
+const parsed: readonly [text: string, essence: string][] = [
+  ['application/json', 'application/json'],
+  ['Application/JSON', 'application/json'],
+  ['application/json; charset=utf-8', 'application/json'],
+  ['application/json;charset=utf-8', 'application/json'],
+  ['application/json ; Charset="UTF-8"', 'application/json'],
+  ['application/json;', 'application/json'],
+  ['application/json;;a=b;', 'application/json'],
+  ['a/b; c="d;e=f"', 'a/b'],
+  ['a/b; c="d\\"; charset=x"', 'a/b'],
+  ['a/b; c=""', 'a/b'],
+  ['a/b; __proto__=c', 'a/b'],
+  ["!#$%&'*+-.^_`|~/x", "!#$%&'*+-.^_`|~/x"],
 ];
 
-for (const [text, essence, parameters] of parsed) {
-  test(`${text} parses as a media type`, () => {
-    const type = parseMediaType(text);
-    assert.equal(type?.essence, essence);
-    assert.deepEqual([...(type?.params ?? [])], Object.entries(parameters));
-  });
+for (const [text, essence] of parsed) {
+  test(`${text} is a media type`, () => checkContentType(text, [essence], 'accept'));
 }
 
 const refused = [
@@ -46,13 +42,15 @@ const refused = [
 ];
 
 for (const text of refused) {
-  test(`${JSON.stringify(text)} is not a media type`, () => assert.equal(parseMediaType(text), undefined));
+  test(`${JSON.stringify(text)} is not a media type`, () => {
+    assert.throws(() => checkContentType(text, ['application/json'], 'accept'), { status: 415 });
+  });
 }
 
 test('a long malformed media type is rejected quickly', () => {
   const started = performance.now();
-  assert.equal(parseMediaType(`a/b${'; a="\\"'.repeat(20_000)}`), undefined);
-  assert.equal(parseMediaType(`a/b; a="${'\\a'.repeat(50_000)}`), undefined);
+  for (const text of [`a/b${'; a="\\"'.repeat(20_000)}`, `a/b; a="${'\\a'.repeat(50_000)}`])
+    assert.throws(() => checkContentType(text, ['a/b'], 'accept'), { status: 415 });
   assert.ok(performance.now() - started < 5_000);
 });
 
