@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
-import type { Headers } from './reply.ts';
+import type { HttpError } from './reply.ts';
 
 // The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
@@ -14,27 +14,17 @@ const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
-/** A request that is being handled, for an error that its handler does not send. */
-export interface RunningRequest {
-  readonly id: string;
-  readonly response: ServerResponse;
-  readonly commonHeaders: Headers;
-  /** How long its client may read nothing of the response, in ms; 0 for no limit. */
-  readonly writeTimeoutMs: number;
-  /** When its whole response was written, by `performance.now()`, if the connection then waits for a long body. */
-  sentAt: number | undefined;
-  header(name: string): string | undefined;
-}
-
 /** The state of a connection. Its requests run one at a time, because all their responses would need much memory. */
 export class Connection {
   readonly #socket: Duplex;
   /** The response to the latest request. Removed when the response ends, unless the request body is still arriving. */
   newest: ServerResponse | undefined;
-  running: RunningRequest | undefined;
+  /** The response to the running request, and a function that rejects the request when its body is malformed. */
+  running: { readonly response: ServerResponse; readonly fail: (error: HttpError) => void } | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
-  failed = false;
+  /** The last error: the body of the newest request or the head of the next one is malformed or late. */
+  failure: HttpError | undefined;
   /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
   shortChunks = 0;
   isPausedByChunks = false;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { MIMEType } from 'node:util';
-import { HttpError, noSuchResource } from './reply.ts';
+import { fatalError, HttpError, noSuchResource } from './reply.ts';
 
 // RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and an optional port.
 const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
@@ -12,10 +12,10 @@ export function checkFraming(message: IncomingMessage, maxHeaders: number): void
   const isOld = httpVersion === '1.0';
   // The parser accepts 0.9, 1.0, 1.1 and 2.0. A request line that ends early counts as 0.9.
   if (!isOld && httpVersion !== '1.1') {
-    throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
+    throw fatalError(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
   }
   // Node would silently drop the excess headers, which may include `x-api-key`.
-  if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are allowed`);
+  if (rawHeaders.length > maxHeaders * 2) throw fatalError(431, `at most ${maxHeaders} headers are allowed`);
   let host: string | undefined;
   let contentType: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -23,28 +23,23 @@ export function checkFraming(message: IncomingMessage, maxHeaders: number): void
     const value = rawHeaders[i + 1] ?? '';
     // Compare the length first: this excludes nearly every header without a lower-case copy.
     if (name.length === 4 && name.toLowerCase() === 'host') {
-      if (host !== undefined) throw refusal(400, 'Host must be given once');
+      if (host !== undefined) throw fatalError(400, 'Host must be given once');
       host = value;
     } else if (name.length === 12 && name.toLowerCase() === 'content-type') {
-      if (contentType !== undefined) throw refusal(400, 'Content-Type must be given once');
+      if (contentType !== undefined) throw fatalError(400, 'Content-Type must be given once');
       contentType = value;
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      if (isOld) throw refusal(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
-      if (value.toLowerCase() !== 'chunked') throw refusal(501, 'Transfer-Encoding must be chunked');
+      if (isOld) throw fatalError(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
+      if (value.toLowerCase() !== 'chunked') throw fatalError(501, 'Transfer-Encoding must be chunked');
     }
   }
-  if (host === undefined && !isOld) throw refusal(400, 'Host is required');
+  if (host === undefined && !isOld) throw fatalError(400, 'Host is required');
   if (host !== undefined && !hostPattern.test(host)) {
-    throw refusal(400, 'Host must be a host name, with a port or without');
+    throw fatalError(400, 'Host must be a host name, with a port or without');
   }
   // RFC 9110, 10.1.1: ignore an expectation of an HTTP/1.0 client.
   if (headers.expect === undefined || isOld || headers.expect.toLowerCase() === '100-continue') return;
-  throw refusal(417, 'Expect must be 100-continue');
-}
-
-// Closes the connection, because the start of the next request is uncertain.
-function refusal(status: number, message: string): HttpError {
-  return new HttpError(status, message, { connection: 'close' });
+  throw fatalError(417, 'Expect must be 100-continue');
 }
 
 export interface Target {

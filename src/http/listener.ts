@@ -88,11 +88,11 @@ export class HttpListener {
     if (next !== undefined && !this.#knows(message)) return next();
     // The error for a late or malformed request is the last response of its connection. A request after it is never
     // started, but waits like others, so that reading pauses if many follow.
-    const isDropped = connection.failed;
+    const isDropped = connection.failure !== undefined;
     if (!isDropped) connection.newest = response;
     mergeChunks(message);
     const start = (mayBeFirst: boolean): void => {
-      // Meanwhile, an error or the host may have used the response. A destroyed one emits no `close` for the request.
+      // Meanwhile, the host may have used the response. A destroyed one emits no `close` for the request.
       if (isDropped || response.headersSent || response.destroyed) return;
       this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
@@ -116,7 +116,8 @@ export class HttpListener {
 
   #start(request: HttpRequest, mayBeFirst: boolean): void {
     const { connection, raw, response } = request;
-    connection.running = request;
+    const fail = (caught: unknown): void => this.#fail(request, caught);
+    connection.running = { response, fail };
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
       request.release();
@@ -125,14 +126,12 @@ export class HttpListener {
       connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && raw.complete) connection.newest = undefined;
-      if (connection.running === request) connection.running = undefined;
+      if (connection.running?.response === response) connection.running = undefined;
     });
-    let route = this.#route(request);
+    const route = this.#route(request);
     if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);
     else {
-      request.holdUnread(() => {
-        route = failing(bodyCancelled);
-      });
+      request.holdUnread(() => fail(bodyCancelled));
       scheduler.addTask(() => {
         request.hold(0);
         return this.#answer(request, route);
@@ -165,9 +164,12 @@ export class HttpListener {
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
     const { router, limits, checkHost, corsHeaders, optionsHeaders } = this.#shared;
+    const { raw, connection } = request;
     try {
-      checkFraming(request.raw, limits.maxHeaders);
-      checkHost?.(request.raw);
+      // The body was malformed or late before the request could start.
+      if (connection.failure !== undefined && !raw.complete) throw connection.failure;
+      checkFraming(raw, limits.maxHeaders);
+      checkHost?.(raw);
       const { method } = request;
       const { path } = request.target;
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);

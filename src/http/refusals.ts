@@ -2,9 +2,10 @@ import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
-import { type Connection, connectionOf, type RunningRequest } from './connection.ts';
+import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
-import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
+import { type ErrorResponse, fatalError, type HttpError, type Reply, securityHeaders } from './reply.ts';
+import type { HttpRequest } from './request.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
 // they have sent everything. So the server first reads the rest of a request, within this length and this time.
@@ -15,7 +16,7 @@ const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
 
 /** `{"error": message}`, or the same message as RFC 9457 for a client that prefers `application/problem+json`. */
-export function errorReply(error: ErrorResponse, request?: Pick<RunningRequest, 'id' | 'header'>) {
+export function errorReply(error: ErrorResponse, request?: Pick<HttpRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
@@ -41,23 +42,23 @@ export interface ParserError {
   readonly rawPacket?: Uint8Array;
 }
 
-const malformed: ErrorResponse = { status: 400, message: 'the request is malformed' };
-const unknownMethod: ErrorResponse = { status: 501, message: 'the method is not implemented' };
-const unknownVersion: ErrorResponse = { status: 505, message: 'the protocol must be HTTP/1.1' };
-const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'the request did not arrive in time' },
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, message: 'the chunk extensions are too long' },
-  HPE_INVALID_URL: {
-    status: 400,
-    message: 'the request target is malformed: it must be a path, with all but ASCII percent-encoded',
-  },
-  HPE_HEADER_OVERFLOW: { status: 431, message: 'the headers of the request are too long or too many' },
+const malformed = fatalError(400, 'the request is malformed');
+const unknownMethod = fatalError(501, 'the method is not implemented');
+const unknownVersion = fatalError(505, 'the protocol must be HTTP/1.1');
+const parserRefusals: Readonly<Record<string, HttpError>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: fatalError(408, 'the request did not arrive in time'),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: fatalError(413, 'the chunk extensions are too long'),
+  HPE_INVALID_URL: fatalError(
+    400,
+    'the request target is malformed: it must be a path, with all but ASCII percent-encoded',
+  ),
+  HPE_HEADER_OVERFLOW: fatalError(431, 'the headers of the request are too long or too many'),
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
 const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
 /** Converts a parser error into an error response; `undefined` when the connection itself or its TLS failed. */
-function parserRefusal(error: ParserError): ErrorResponse | undefined {
+function parserRefusal(error: ParserError): HttpError | undefined {
   const { code = '', reason, rawPacket, bytesParsed = 0 } = error;
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
   // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello. The parser stops at the
@@ -73,9 +74,9 @@ function parserRefusal(error: ParserError): ErrorResponse | undefined {
 export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
   // The parser reports the same error for each packet that follows.
-  if (connection.failed) return;
-  connection.failed = true;
+  if (connection.failure !== undefined) return;
   const refusal = parserRefusal(error);
+  connection.failure = refusal;
   // For example, the client does not accept the certificate, or does not use TLS.
   if (refusal === undefined && error.code?.startsWith('ERR_SSL_'))
     reportRefusal({ status: 400, message: `TLS failed: ${error.reason}` }, observe);
@@ -85,34 +86,14 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     socket.destroy();
     return;
   }
-  const response = connection.newest;
+  const { newest, running } = connection;
   // The error is in the head of a new request.
-  if (response === undefined || response.req.complete)
-    afterResponse(response, () => refuse(socket, refusal, observe));
-  else if (!response.headersSent) refuseBody(connection, response, refusal, observe);
+  if (newest === undefined || newest.req.complete)
+    afterResponse(newest, () => refuse(socket, refusal, observe));
   // Too late for another status: the current response is the last one.
-  else afterResponse(response, () => endSocket(socket));
-}
-
-/** Sends an error that is in the body of a request. The handler of the request fails, or its reply is dropped. */
-function refuseBody(
-  { running }: Connection,
-  response: ServerResponse,
-  refusal: ErrorResponse,
-  observe: Observe,
-): void {
-  // A pipelined request that still waits has no id, and is not reported when it ends.
-  const request = running?.response === response ? running : undefined;
-  if (request === undefined) reportRefusal(refusal, observe);
-  const { status, headers, body } = refusalParts(refusal, request);
-  response.writeHead(status, headers);
-  response.write(body);
-  // The request before it limits how long this response waits for the socket.
-  const ms = running?.writeTimeoutMs ?? 0;
-  const limitStall = () => response.once('close', startStallTimer(response, ms));
-  if (response.socket === null) response.once('socket', limitStall);
-  else limitStall();
-  endLingering(response, request);
+  else if (newest.headersSent) afterResponse(newest, () => endSocket(socket));
+  // A pipelined request is rejected in its turn.
+  else if (running?.response === newest) running.fail(refusal);
 }
 
 /** Handles CONNECT, for which Node has no response object. */
@@ -132,34 +113,32 @@ function afterResponse(last: ServerResponse | undefined, act: () => void): void 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */
 export function refuse(socket: Duplex, refusal: ErrorResponse, observe: Observe): void {
   if (!socket.writable) return;
-  const { status, headers, body } = refusalParts(refusal);
   reportRefusal(refusal, observe);
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  const date = `date: ${new Date().toUTCString()}\r\n`;
-  endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
+  const { status, headers, body } = errorReply(refusal);
+  const lines = Object.entries({
+    ...securityHeaders,
+    ...headers,
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+    date: new Date().toUTCString(),
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
 }
 
 export function reportRefusal({ status, message }: ErrorResponse, observe: Observe): void {
   observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
-function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
-  const { headers, ...reply } = errorReply(refusal, request);
-  const common = request?.commonHeaders ?? securityHeaders;
-  const length = Buffer.byteLength(reply.body);
-  return { ...reply, headers: { ...common, ...headers, 'content-length': length, connection: 'close' } };
-}
-
 /** Ends a response whose body was written, but lets the client send its whole request first, for up to `lingerMs`. */
-export function endLingering(response: ServerResponse, request?: RunningRequest): void {
-  const { req } = response;
-  const { socket } = req;
+export function endLingering(request: HttpRequest): void {
+  const { raw, response } = request;
+  const { socket } = raw;
   // The client will not send more.
-  if (req.readableEnded || socket.readableEnded || socket.destroyed) {
+  if (raw.readableEnded || socket.readableEnded || socket.destroyed) {
     response.end();
     return;
   }
-  if (request !== undefined) request.sentAt = performance.now();
+  request.sentAt = performance.now();
   let bytes = 0;
   const end = (): void => {
     clearTimeout(timer);
@@ -168,13 +147,13 @@ export function endLingering(response: ServerResponse, request?: RunningRequest)
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
     if (bytes <= lingerBytes) return;
-    req.off('data', count);
+    raw.off('data', count);
     // Further bytes stay in the kernel. The stream of the request resumes the socket, so pause it again each time.
     socket.on('resume', socket.pause).pause();
   };
   const timer = setTimeout(end, lingerMs);
   // Counts before the other listeners may free the memory of a chunk.
-  req.prependListener('data', count).on('end', end).resume();
+  raw.prependListener('data', count).on('end', end).resume();
   socket.on('end', end).on('close', end);
 }
 
@@ -182,7 +161,8 @@ export function endLingering(response: ServerResponse, request?: RunningRequest)
  * Starts a timer that closes the connection if the client reads so little of a response that the buffers of the kernel
  * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
  */
-export function startStallTimer(response: ServerResponse, ms: number): () => void {
+export function startStallTimer({ response, shared }: HttpRequest): () => void {
+  const ms = shared.limits.writeTimeoutMs;
   // A response that lingers is not stalled.
   const end = (): unknown => response.writableLength > 0 && response.destroy();
   const timer = ms === 0 ? undefined : setTimeout(end, ms).unref();

@@ -63,6 +63,11 @@ export class HttpError extends Error implements ErrorResponse {
   }
 }
 
+/** An error that closes the connection, because the start of the next request is uncertain. */
+export function fatalError(status: number, message: string): HttpError {
+  return new HttpError(status, message, { connection: 'close' });
+}
+
 /** The error for a path that does not exist, for any reason. */
 export function noSuchResource(): HttpError {
   return new HttpError(404, 'no such resource');

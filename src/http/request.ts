@@ -54,7 +54,7 @@ function hostPath(raw: IncomingMessage): string {
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
-  /** Only `send` writes replies to it, and `refusals` writes an error for a malformed body. */
+  /** Only `send` writes replies to it. */
   readonly response: ServerResponse;
   readonly connection: Connection;
   readonly shared: Shared;
@@ -76,6 +76,7 @@ export class HttpRequest {
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
+  /** When its whole response was written, by `performance.now()`, if the connection then waits for a long body. */
   sentAt: number | undefined;
   /** Whether it uses memory, such as bytes that the client must read before more are sent. */
   stalled = false;
@@ -106,10 +107,6 @@ export class HttpRequest {
   get commonHeaders(): Headers {
     const { commonHeaders, corsHeaders } = this.shared;
     return { ...commonHeaders, ...corsHeaders?.(this), 'x-request-id': this.id };
-  }
-
-  get writeTimeoutMs(): number {
-    return this.shared.limits.writeTimeoutMs;
   }
 
   get isAborted(): boolean {

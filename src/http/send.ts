@@ -26,12 +26,12 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
   if (writeHead(request, reply)) {
     response.flushHeaders();
     if (content !== undefined) response.write(content);
-    endLingering(response, request);
+    endLingering(request);
   } else {
     response.end(content);
   }
   if (response.writableLength > 0) {
-    response.once('close', startStallTimer(response, request.writeTimeoutMs));
+    response.once('close', startStallTimer(request));
     request.hold(response.writableLength, () => response.destroy());
   }
 }
@@ -61,7 +61,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
-        await drained().finally(startStallTimer(response, request.writeTimeoutMs));
+        await drained().finally(startStallTimer(request));
         if (response.destroyed) return;
         request.hold(0);
       }
@@ -70,8 +70,8 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       next = await chunks.next();
     }
     if (response.destroyed) return;
-    response.once('close', startStallTimer(response, request.writeTimeoutMs));
-    if (linger) endLingering(response, request);
+    response.once('close', startStallTimer(request));
+    if (linger) endLingering(request);
     else response.end();
   } finally {
     await chunks.return?.();

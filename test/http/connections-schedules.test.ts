@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { it } from 'node:test';
-import { connectionOf, type RunningRequest } from '../../src/http/connection.ts';
+import { type Connection, connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
@@ -16,7 +16,7 @@ const minIdleMs = 100;
 const checkingIntervalMs = 30;
 const maxRejectingAtOnce = 100;
 
-const request = {} as RunningRequest;
+const request = {} as NonNullable<Connection['running']>;
 
 class FakeSocket extends EventEmitter {
   destroyed = false;

@@ -60,6 +60,18 @@ test('the rejection of a pipelined request is sent after the response to the req
   await Promise.all(pipelined.map(([what, bytes, status]) => t.test(what, (t) => refused(t, bytes, status))));
 });
 
+test('the rejection of a pipelined request with a malformed body has the id of the request', async (t) => {
+  const slow = held();
+  const { port } = await startKit(t, { 'GET /slow': slow.handle, 'POST /echo': echo });
+  const lines = ['Transfer-Encoding: chunked', 'x-request-id: mine'];
+  const wire = (await Wire.open(t, port)).write(head('GET /slow'), head('POST /echo', ...lines), 'zz\r\n');
+  await slow.called;
+  slow.release();
+  assert.equal((await wire.next()).status, 200);
+  const { status, headers } = await wire.next();
+  assert.deepEqual([status, headers['x-request-id']], [400, 'mine']);
+});
+
 test('a long response is sent completely although CONNECT follows its request', async (t) => {
   const { port } = await startKit(t, { 'GET /long': () => json(200, 'x'.repeat(1_000_000)) });
   const wire = (await Wire.open(t, port)).write(head('GET /long'), head('CONNECT x:1'));
