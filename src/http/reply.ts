@@ -23,8 +23,6 @@ export interface ByteStream {
   readonly heldBytes?: number;
   /** Called with each chunk of bytes after it was sent, unless a host may still use it. */
   readonly release?: (chunk: Uint8Array) => void;
-  /** Called at the end of the reply, even if no chunk was read. */
-  readonly close?: () => Promise<void>;
 }
 
 export function jsonText(status: number, body: string | ByteStream, headers?: Headers): Reply {

@@ -75,7 +75,6 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     else response.end();
   } finally {
     await chunks.return?.();
-    await body.close?.();
   }
 }
 

@@ -4,7 +4,7 @@ import { chooseEncoding, evaluateConditions, requestedRange, type Validators } f
 import type { Handler } from './listener.ts';
 import { free } from './memory-budget.ts';
 import { loadCrypto } from './node-http.ts';
-import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
+import { type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
@@ -75,7 +75,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
       const version = describe(stat, content, coding);
       keep(coding, version);
       const reply = toReply(request, version);
-      isStreamed = isStream(reply.body);
+      isStreamed = isStream(reply.body) && request.method !== 'HEAD';
       return reply;
     } finally {
       if (!isStreamed) await handle.close();
@@ -111,7 +111,9 @@ function toReply(request: HttpRequest, version: Version): Reply {
   const range = requestedRange(request, tag, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
   const body =
-    content instanceof Uint8Array ? content.subarray(start, end + 1) : fileStream(content, start, end);
+    content instanceof Uint8Array
+      ? content.subarray(start, end + 1)
+      : { chunks: readRange(content, start, end), length: end - start + 1, release: free };
   if (range === undefined) return { status: 200, headers: contentHeaders, body };
   const contentRange = `bytes ${start}-${end}/${stat.size}`;
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
@@ -119,25 +121,23 @@ function toReply(request: HttpRequest, version: Version): Reply {
 
 /** Opens a file; `undefined` if its path no longer leads to one in the folder. The `stat` is of the opened file. */
 async function openFile({ path, within, dev, ino }: KnownFile) {
-  let handle: FileHandle | undefined;
+  await using opened = new AsyncDisposableStack();
   try {
     // A link may have a new target: Kubernetes replaces the targets of its links on each change.
     const target = within === path ? path : await realpath(path);
     if (!isWithin(within, target)) return undefined;
-    handle = await open(target, openFlags);
+    const handle = opened.use(await open(target, openFlags));
     const stat = await handle.stat();
     const same = stat.ino === ino && stat.dev === dev;
-    if (stat.isFile() && (same || (await isOpenedFrom(target, handle)))) return { handle, stat };
+    if (!stat.isFile() || !(same || (await isOpenedFrom(target, handle)))) return undefined;
+    opened.move();
+    return { handle, stat };
   } catch (error) {
     const { code } = Object(error);
-    if (!goneCodes.includes(code)) {
-      await handle?.close();
-      if (!busyCodes.includes(code)) throw error;
-      throw new HttpError(503, 'too many files are open', undefined, { cause: error });
-    }
+    if (goneCodes.includes(code)) return undefined;
+    if (!busyCodes.includes(code)) throw error;
+    throw new HttpError(503, 'too many files are open', undefined, { cause: error });
   }
-  await handle?.close();
-  return undefined;
 }
 
 /** Whether the file was opened at this path. `openFlags` do not detect that a folder above it has become a link. */
@@ -162,13 +162,9 @@ function entityTag(stat: Stats, content: Version['content'], coding: Coding | un
   return coding === undefined ? version : `${version}-${coding}`;
 }
 
-/** A range of an open file, whose end closes the file. */
-function fileStream(handle: FileHandle, start: number, end: number): ByteStream {
-  const close = () => handle.close();
-  return { chunks: readRange(handle, start, end), length: end - start + 1, release: free, close };
-}
-
+/** Reads a range of an open file, and then closes it. A reply reads at least one chunk, unless it is for HEAD. */
 async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
+  await using _ = handle;
   for (let position = start; position <= end; position += chunkBytes)
     yield await readFully(handle, position, Math.min(chunkBytes, end - position + 1));
 }

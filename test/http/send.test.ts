@@ -129,8 +129,14 @@ for (const length of [undefined, 1_000]) {
 
 test('a stream that cannot be closed after its end does not close the connection', async (t) => {
   const problem = new Error('EIO');
-  const body = { chunks: new Source(pieces).chunks, close: () => Promise.reject(problem) };
-  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body }) });
+  async function* chunks() {
+    try {
+      yield 'all';
+    } finally {
+      await Promise.reject(problem);
+    }
+  }
+  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: { chunks: chunks(), length: 3 } }) });
   const wire = await Wire.open(t, kit.port);
   for (const _ of [1, 2]) assert.equal((await wire.write(head('GET /')).next()).status, 200);
   assert.ok(kit.thrown.includes(problem));
