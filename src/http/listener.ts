@@ -37,11 +37,6 @@ export interface ListenerOptions
 type Choice = Omit<Route, 'template'>;
 const immediate = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
 
-const failing = (error: unknown): Choice =>
-  immediate(() => {
-    throw error;
-  });
-
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
@@ -185,7 +180,9 @@ export class HttpListener {
       request.template = route.template;
       return route;
     } catch (caught) {
-      return failing(caught);
+      return immediate(() => {
+        throw caught;
+      });
     }
   }
 
