@@ -14,7 +14,7 @@ export interface Reply {
   readonly body?: string | Uint8Array | ByteStream;
 }
 
-/** A body that is produced while it is sent, and no faster than the client reads it. */
+/** A body that is produced while it is sent, no faster than the client reads it, and not at all for HEAD. */
 export interface ByteStream {
   readonly chunks: AsyncIterable<string | Uint8Array>;
   /** Length in bytes, if it is known in advance. */

@@ -13,7 +13,7 @@ const shortBodyBytes = 64 * 1024;
 
 /** Writes a reply. Only `refusals` writes responses without it. A stream can fail before or after the head. */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
-  const body = sliced(reply.body);
+  const body = request.method === 'HEAD' ? undefined : sliced(reply.body);
   if (isStream(body)) return sendStream(request, { ...reply, body }, body);
   sendWhole(request, reply, body);
   return undefined;
@@ -22,13 +22,12 @@ export function send(request: HttpRequest, reply: Reply): Promise<void> | undefi
 function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
   const { response } = request;
   if (isOver(response)) return;
-  const content = request.method === 'HEAD' ? undefined : body;
   if (writeHead(request, reply)) {
     response.flushHeaders();
-    if (content !== undefined) response.write(content);
+    if (body !== undefined) response.write(body);
     endLingering(request);
   } else {
-    response.end(content);
+    response.end(body);
   }
   if (response.writableLength > 0) {
     response.once('close', startStallTimer(request));
@@ -42,7 +41,6 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
   let left = body.length ?? Number.POSITIVE_INFINITY;
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
-    if (request.method === 'HEAD') return sendWhole(request, reply, undefined);
     // Before the first chunk, a failure can still become an error status.
     let next = await chunks.next();
     if (isOver(response)) return;

@@ -92,12 +92,12 @@ test('an empty stream is sent as an empty body', async (t) => {
 });
 
 for (const length of [undefined, 13]) {
-  test(`HEAD does not read a stream of ${length ?? 'unknown'} length, and closes it`, async (t) => {
+  test(`HEAD does not read a stream of ${length ?? 'unknown'} length`, async (t) => {
     const source = new Source(pieces, length);
     const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
     const wire = (await Wire.open(t, port)).expectHead().write(head('HEAD /'));
     assert.equal((await wire.next()).headers['content-length'], length?.toString());
-    assert.deepEqual([source.taken, source.returned], [0, true]);
+    assert.equal(source.taken, 0);
   });
 }
 
