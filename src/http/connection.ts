@@ -32,8 +32,8 @@ export class Connection {
   keys = 0;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
-  /** Functions that start the waiting pipelined requests. */
-  readonly waiting = new Set<() => void>();
+  /** The number of waiting pipelined requests. */
+  waiting = 0;
   /** The size of all requests that have waited since the queue was last empty, according to their heads. */
   #waitingBytes = 0;
   /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
@@ -58,10 +58,10 @@ export class Connection {
   /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;
-    const waiting = AsyncResource.bind(start);
-    this.waiting.add(waiting);
+    this.waiting += 1;
+    const startBound = AsyncResource.bind(() => this.#start(start));
     // In a microtask, so that the previous response emits `close` first.
-    response.once('socket', () => queueMicrotask(() => this.#start(waiting)));
+    response.once('socket', () => queueMicrotask(startBound));
     const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     // The length of a chunked body is unknown, so reading pauses at once.
@@ -72,13 +72,11 @@ export class Connection {
     else this.#pause(memory);
   }
 
-  /** Closes the connection, and releases its waiting requests. */
+  /** Closes the connection, and stops reading requests from it. */
   #drop(memory: MemoryBudget): void {
     const socket = this.#socket;
     memory.hold(this, 0);
     memory.reportCancel();
-    // Drop the requests now, because a running request may keep the connection in memory for a while.
-    this.waiting.clear();
     // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
     const parser: unknown = 'parser' in socket ? socket.parser : undefined;
     Reflect.set(Object(parser), 'onIncoming', () => 2);
@@ -99,10 +97,10 @@ export class Connection {
   }
 
   #start(start: () => void): void {
-    this.waiting.delete(start);
+    this.waiting -= 1;
     // In Node.js 24.7, a response may get the socket although its client has disconnected.
     if (this.#socket.destroyed) return;
-    if (this.waiting.size === 0) {
+    if (this.waiting === 0) {
       this.#waitingBytes = 0;
       this.#endPause?.();
     }
