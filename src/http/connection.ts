@@ -32,9 +32,7 @@ export class Connection {
   keys = 0;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
-  /** The number of waiting pipelined requests. */
-  waiting = 0;
-  /** The size of all requests that have waited since the queue was last empty, according to their heads. */
+  /** The size of the waiting pipelined requests, according to their heads; 0 if none waits. */
   #waitingBytes = 0;
   /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
   #endPause: (() => void) | undefined;
@@ -58,14 +56,14 @@ export class Connection {
   /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;
-    this.waiting += 1;
-    const startBound = AsyncResource.bind(() => this.#start(start));
-    // In a microtask, so that the previous response emits `close` first.
-    response.once('socket', () => queueMicrotask(startBound));
-    const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     // The length of a chunked body is unknown, so reading pauses at once.
-    this.#waitingBytes += headBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
+    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : packetBytes;
+    const bytes = headBytes + Math.min(Number(length ?? 0), packetBytes);
+    this.#waitingBytes += bytes;
+    const startBound = AsyncResource.bind(() => this.#start(start, bytes));
+    // In a microtask, so that the previous response emits `close` first.
+    response.once('socket', () => queueMicrotask(startBound));
     if (this.#waitingBytes <= maxWaitingBytes || this.#endPause !== undefined) return;
     memory.hold(this, packetBytes);
     if (memory.isShort) this.#drop(memory);
@@ -96,14 +94,11 @@ export class Connection {
     socket.on('resume', socket.pause).on('close', endPause).pause();
   }
 
-  #start(start: () => void): void {
-    this.waiting -= 1;
+  #start(start: () => void, bytes: number): void {
+    this.#waitingBytes -= bytes;
     // In Node.js 24.7, a response may get the socket although its client has disconnected.
     if (this.#socket.destroyed) return;
-    if (this.waiting === 0) {
-      this.#waitingBytes = 0;
-      this.#endPause?.();
-    }
+    if (this.#waitingBytes === 0) this.#endPause?.();
     start();
   }
 }

@@ -247,8 +247,9 @@ testSchedules(
           const waiting = response as unknown as ServerResponse;
           connection.wait(waiting, memory, () => void ended.push(start(id)));
         }
+        const isRead = !socket.paused;
         assert.ok(
-          socket.paused || connection.waiting <= 16,
+          !isRead || responses.length <= 16,
           'a connection with too many waiting requests is still read',
         );
         if (scheduler.oneIn(6)) await scheduler.turn();
