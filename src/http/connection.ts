@@ -30,7 +30,7 @@ export class Connection {
   isPausedByChunks = false;
   /** The number of TLS keys so far. */
   keys = 0;
-  /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
+  /** When reading began, then when the latest response ended, by `performance.now()`; before that, Infinity. */
   idleSince = performance.now();
   /** The size of the waiting pipelined requests, according to their heads; 0 if none waits. */
   #waitingBytes = 0;

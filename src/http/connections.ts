@@ -31,12 +31,11 @@ export interface ConnectionsOptions {
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
-  readonly #accepted = new Set<Socket>();
+  /** The open connections. With TLS, each is replaced by its TLS socket when its handshake ends. */
+  readonly #open = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** The connections that are read. With TLS, an accepted one is replaced by its TLS socket when its handshake ends. */
-  readonly #ready = new Set<Socket>();
   /** Where the search for an idle connection continues. */
-  #search: Iterator<Socket> = this.#ready.values();
+  #search: Iterator<Socket> = this.#open.values();
   #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(server: Server, options: ConnectionsOptions) {
@@ -46,23 +45,19 @@ export class Connections {
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
     const takesTurns = !isSecure(server);
-    const read = (socket: Socket): void => {
-      // With TLS, its keys have created the state of the connection, perhaps long before the handshake ended.
-      connectionOf(socket).idleSince = performance.now();
-      track(this.#ready, socket);
-    };
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
-      read(socket);
+      connectionOf(socket).idleSince = performance.now();
       for (const listener of nodeListeners) listener.call(server, socket);
       if (takesTurns) socket.resume();
     };
     // The type of `http.Server` lacks this option.
     Object.assign(server, { pauseOnConnect: takesTurns });
     server.on('connection', (socket: Socket) => {
-      const isFull = options.max > 0 && this.#accepted.size >= options.max;
+      const isFull = options.max > 0 && this.#open.size >= options.max;
       if (isFull && !this.#makeRoom()) return this.#reject(socket);
-      track(this.#accepted, socket);
+      track(this.#open, socket);
+      connectionOf(socket).idleSince = Number.POSITIVE_INFINITY;
       if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
@@ -73,8 +68,10 @@ export class Connections {
       if (connection.keys > maxKeys) socket.destroy();
     });
     server.on('secureConnection', (socket: Socket) => {
-      this.#ready.delete(Reflect.get(socket, '_parent'));
-      read(socket);
+      this.#open.delete(Reflect.get(socket, '_parent'));
+      track(this.#open, socket);
+      // Its keys have created the state of the connection, perhaps long before the handshake ended.
+      connectionOf(socket).idleSince = performance.now();
     });
     if (options.maxIdleMs === 0) return;
     const timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
@@ -83,17 +80,17 @@ export class Connections {
 
   /** The number of open connections, without those that are being rejected. */
   get count(): number {
-    return this.#accepted.size;
+    return this.#open.size;
   }
 
   /** All connections, including those in their TLS handshake, which `closeAllConnections` does not close. */
   get sockets(): readonly Socket[] {
-    return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
+    return [...this.#open, ...this.#rejecting];
   }
 
-  /** The connections of a server with TLS whose handshake has not ended: only these are in `#ready` themselves. */
+  /** The connections of a server with TLS whose handshake has not ended. */
   get handshakes(): readonly Socket[] {
-    return [...this.#accepted].filter((socket) => this.#ready.has(socket));
+    return [...this.#open].filter((socket) => !('encrypted' in socket));
   }
 
   /** Closes an idle connection. Returns whether it found one. */
@@ -103,7 +100,7 @@ export class Connections {
     let since = now - minIdleMs;
     for (let checks = 0; checks < maxChecks; checks += 1) {
       const { done, value: socket } = this.#search.next();
-      if (done) this.#search = this.#ready.values();
+      if (done) this.#search = this.#open.values();
       else if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
     }
     if (longest === undefined) return false;
@@ -126,7 +123,7 @@ export class Connections {
   // Node restarts its own idle timer at every byte, even at a line break before a request (RFC 9112, 2.2).
   #endIdle(): void {
     const now = performance.now();
-    for (const socket of this.#ready) {
+    for (const socket of this.#open) {
       if (idleSince(socket) <= now - this.#options.maxIdleMs) socket.destroy();
     }
   }
