@@ -98,7 +98,7 @@ export function readBody(
       if (length >= pauseAt) {
         pauseAt = length + pauseEveryBytes;
         message.pause();
-        scheduler.addBody(() => message.resume());
+        void scheduler.pause(pauseEveryBytes).then(() => message.resume());
       }
     }
   };
