@@ -1,9 +1,9 @@
 import {
   accessSync,
-  type BigIntStats,
   closeSync,
   constants,
   existsSync,
+  fstatSync,
   lstatSync,
   openSync,
   readFileSync,
@@ -20,15 +20,6 @@ import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { syncFolder } from '../sync.ts';
 import { unavailable } from './errors.ts';
-
-export interface OpenFiles {
-  /** The path of the database without symbolic links. */
-  readonly path: string;
-  /** The path that the next start will use. It may be a symbolic link. */
-  readonly givenPath: string;
-  /** The device and the inode number of the database, its log and the index of the log when they were opened. */
-  readonly identities: readonly string[];
-}
 
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
@@ -139,27 +130,30 @@ function userName(): string {
   }
 }
 
-/** Returns the files that a connection has just opened at `path`, the real path of `givenPath`. */
-export function openFiles(path: string, givenPath: string): OpenFiles {
-  return { path, givenPath, identities: suffixes.map((suffix) => identityOf(statOf(path + suffix))) };
+export type OpenFiles = ReturnType<typeof openFiles>;
+
+/**
+ * Returns the identities of the files that a connection has just opened at `path`. `givenPath` is the path that the next
+ * start will use, such as that of a symbolic link, and leads to the same database.
+ */
+export function openFiles(path: string, givenPath: string) {
+  const identities = new Map(suffixes.map((suffix) => [path + suffix, identityAt(path + suffix)]));
+  return { path, identities: identities.set(givenPath, identities.get(path)) };
 }
 
 /**
  * Throws `unavailable` if a path no longer leads to the opened file, such as after a folder was renamed. SQLite would
- * continue to write to the old file, which the next start does not find. Returns the sizes of the files.
+ * continue to write to the old file, which the next start does not find.
  */
-export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[] {
-  const sizeAt = (place: string, identity: string | undefined): bigint => {
-    const stats = statOf(place);
-    if (stats !== undefined && identityOf(stats) === identity) return stats.size;
+export function checkFiles({ path, identities }: OpenFiles): void {
+  for (const [place, identity] of identities) {
+    const found = identityAt(place);
+    if (found !== undefined && found === identity) continue;
     // On close, SQLite leaves the log of the old file, which the next start would apply to the new file.
-    const isReplaced = place === path && stats !== undefined;
+    const isReplaced = place === path && found !== undefined;
     const other = `. If you replaced it, stop the service, remove ${path}-wal and -shm of the old file, and start it`;
     throw lost(`${place} has been removed or replaced`, `: put it back${isReplaced ? other : ''}`);
-  };
-  const sizes = suffixes.map((suffix, i) => sizeAt(path + suffix, identities[i]));
-  sizeAt(givenPath, identities[0]);
-  return sizes;
+  }
 }
 
 /**
@@ -172,17 +166,18 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
   let known = Buffer.alloc(logHeaderBytes);
-  let knownBytes = 0n;
+  let knownBytes = 0;
   return () => {
-    const [, bytes = 0n] = checkFiles(files);
+    checkFiles(files);
+    const { size } = fstatSync(log);
     const header = Buffer.alloc(logHeaderBytes);
     const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
     const isRestarted = !header.equals(known);
-    const isCut = !isLogHeader(header) || (!isRestarted && bytes < knownBytes);
+    const isCut = !isLogHeader(header) || (!isRestarted && size < knownBytes);
     if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
     known = header;
     // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
-    knownBytes = isRestarted && bytes > maxIdleLogBytes ? BigInt(maxIdleLogBytes) : bytes;
+    knownBytes = isRestarted ? Math.min(size, maxIdleLogBytes) : size;
   };
 }
 
@@ -193,12 +188,10 @@ function isLogHeader(header: Buffer): boolean {
   return header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
 }
 
-function statOf(path: string): BigIntStats | undefined {
-  return statSync(path, { bigint: true, throwIfNoEntry: false });
-}
-
-function identityOf(stats: BigIntStats | undefined): string {
-  return `${stats?.dev} ${stats?.ino}`;
+/** The device and the inode number of the file at a path; `undefined` if it is missing. */
+function identityAt(path: string): string | undefined {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats && `${stats.dev} ${stats.ino}`;
 }
 
 function lost(problem: string, remedy = ''): DomainError {

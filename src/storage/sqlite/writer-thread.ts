@@ -20,23 +20,16 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 /**
  * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write
  * does not fail the others. When the transaction itself fails, all of its writes fail. Throws if the connection cannot
- * write. `checkCommit`, the result of `watchFiles`, throws when the files are lost.
+ * write. `check`, the result of `watchFiles`, throws when the files are lost.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
   writes: SqliteWrites,
-  checkCommit: () => void,
+  check: () => void,
   busyTimeoutMs: number,
 ) {
   /** Whether the last commit is known to be in the log on disk. */
   let isSafe = true;
-
-  /** Throws if the last commit is not in the log on disk. */
-  const check = (): void => {
-    isSafe = false;
-    checkCommit();
-    isSafe = true;
-  };
   // SQLite's busy timeout sleeps for up to 100 ms between attempts, and has no queue. A process that always writes
   // would hardly leave a gap for others. Short, uneven sleeps share the lock better.
   const begin = (): void => {
@@ -67,8 +60,10 @@ export function groupCommit(
       // If the last commit went to lost files, commit nothing until they are back.
       if (!isSafe) check();
       const value = group.map(attempt);
+      isSafe = false;
       db.exec('COMMIT');
       check();
+      isSafe = true;
       return { value };
     } catch (caught) {
       if (db.isTransaction) db.exec('ROLLBACK');
