@@ -157,27 +157,33 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 }
 
 /**
- * Returns a function to call after each commit. It does the same as `checkFiles`, and throws if the log was truncated:
+ * Watches the files of a connection that writes. Of its log, another program may cut off a part:
  *
  * - A log with the same header is never shorter, because SQLite writes another header when it restarts the log.
  * - An empty log is valid: another program may checkpoint and empty it, and a write without a change leaves it empty.
  * - If another program truncates the log without SQLite, the next commit goes to the old end, without a header.
  */
-export function watchFiles(files: OpenFiles): () => void {
+export function watchFiles(files: OpenFiles) {
   const log = openSync(`${files.path}-wal`, 'r');
   let known = Buffer.alloc(logHeaderBytes);
   let knownBytes = 0;
-  return () => {
-    checkFiles(files);
-    const { size } = fstatSync(log);
-    const header = Buffer.alloc(logHeaderBytes);
-    const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
-    const isRestarted = !header.equals(known);
-    const isCut = !isLogHeader(header) || (!isRestarted && size < knownBytes);
-    if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
-    known = header;
-    // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
-    knownBytes = isRestarted ? Math.min(size, maxIdleLogBytes) : size;
+  return {
+    /** Whether the log was restarted or cut since the last check. A commit would make it as long as before. */
+    isShorter: () => fstatSync(log).size < knownBytes,
+
+    /** Does the same as `checkFiles`, and throws if the log was cut. Must be called after each commit. */
+    check(): void {
+      checkFiles(files);
+      const { size } = fstatSync(log);
+      const header = Buffer.alloc(logHeaderBytes);
+      const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
+      const isRestarted = !header.equals(known);
+      const isCut = !isLogHeader(header) || (!isRestarted && size < knownBytes);
+      if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
+      known = header;
+      // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
+      knownBytes = isRestarted ? Math.min(size, maxIdleLogBytes) : size;
+    },
   };
 }
 

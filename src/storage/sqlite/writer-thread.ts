@@ -20,12 +20,12 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 /**
  * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write
  * does not fail the others. When the transaction itself fails, all of its writes fail. Throws if the connection cannot
- * write. `check`, the result of `watchFiles`, throws when the files are lost.
+ * write.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
   writes: SqliteWrites,
-  check: () => void,
+  files: ReturnType<typeof watchFiles>,
   busyTimeoutMs: number,
 ) {
   /** Whether the last commit is known to be in the log on disk. */
@@ -57,12 +57,12 @@ export function groupCommit(
   const commit = (group: readonly Write[]): WriterReply => {
     try {
       begin();
-      // If the last commit went to lost files, commit nothing until they are back.
-      if (!isSafe) check();
+      // If the last commit went to lost files, or the next one would hide a cut, commit nothing until they are back.
+      if (!isSafe || files.isShorter()) files.check();
       const value = group.map(attempt);
       isSafe = false;
       db.exec('COMMIT');
-      check();
+      files.check();
       isSafe = true;
       return { value };
     } catch (caught) {

@@ -416,16 +416,22 @@ describe('the files of a SQLite store that is in use', () => {
     await store.ping();
   });
 
-  it('fail writes and readiness after the log was truncated', async (t) => {
-    const { path, store } = await open(t);
-    await store.users.create({ name: 'Bob' });
-    truncateSync(`${path}-wal`);
-    for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
-    const error = await store.users.create({ name: 'Eve' }).catch((caught: unknown) => caught);
-    assert(error instanceof DomainError);
-    assert.ok(String(error.cause).includes(`${path}-wal has been cut short`), String(error.cause));
-    await rejects(store.ping(), 'unavailable');
-  });
+  for (const [part, keptBytes] of [
+    ['the whole log', () => 0],
+    ['the log behind its header', () => 32],
+    ['the last page of the log', (bytes: number) => bytes - 4_096],
+  ] as const) {
+    it(`fail writes and readiness after ${part} was cut off`, async (t) => {
+      const { path, store } = await open(t);
+      await store.users.create({ name: 'Bob' });
+      truncateSync(`${path}-wal`, keptBytes(statSync(`${path}-wal`).size));
+      for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
+      const error = await store.users.create({ name: 'Eve' }).catch((caught: unknown) => caught);
+      assert(error instanceof DomainError);
+      assert.ok(String(error.cause).includes(`${path}-wal has been cut short`), String(error.cause));
+      await rejects(store.ping(), 'unavailable');
+    });
+  }
 
   it('accept writes after another program checkpointed and emptied the log, and a write changed nothing', async (t) => {
     const { path, store } = await open(t);
@@ -542,7 +548,7 @@ describe('the check for a truncated log of SQLite', () => {
       header.writeUInt32BE(0x377f0682);
       writeFileSync(log, header, { flag: 'r+' });
     };
-    const check = watchFiles(openFiles(path, path));
+    const { check } = watchFiles(openFiles(path, path));
     restart(1);
     return { log, restart, check };
   }

@@ -16,6 +16,7 @@ const busy = 5;
 const full = 13;
 const ioError = 10;
 const noTransaction = 1;
+const keptFiles = { isShorter: () => false, check() {} };
 
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result ${errcode}`), { errcode });
@@ -75,10 +76,10 @@ testSchedules(
   async (scheduler) => {
     const db = new FakeDatabase(scheduler);
     const writes = { continueIds: (last: number) => db.add(last) } as unknown as SqliteWrites;
-    const checkFiles = () => {
+    const check = () => {
       if (!db.filesAreThere) throw sqliteError(ioError);
     };
-    const commit = groupCommit(db, writes, checkFiles, busyTimeoutMs);
+    const commit = groupCommit(db, writes, { ...keptFiles, check }, busyTimeoutMs);
     let next = 0;
     let mayCommit = true;
     for (let group = 0; group < 8; group += 1) {
@@ -113,7 +114,7 @@ it('a connection that cannot write ends its thread, and leaves no transaction op
   connect(path, migrate).close();
   // SQLite opens a file so if it cannot open it for writing.
   using db = new DatabaseSync(path, { readOnly: true });
-  const commit = groupCommit(db, sqliteWrites(db, 10), () => {}, busyTimeoutMs);
+  const commit = groupCommit(db, sqliteWrites(db, 10), keptFiles, busyTimeoutMs);
   for (const name of ['touch', 'create'] as const) {
     const write = { name, parameters: ['users', { name: 'Ada', role: undefined }] };
     assert.throws(() => commit([write, write]), /readonly/);
@@ -127,7 +128,7 @@ it('a group fails at once if its transaction cannot begin for another reason tha
     attempts += 1;
     throw sqliteError(ioError);
   };
-  const commit = groupCommit({ exec, isTransaction: false }, {} as SqliteWrites, () => {}, busyTimeoutMs);
+  const commit = groupCommit({ exec, isTransaction: false }, {} as SqliteWrites, keptFiles, busyTimeoutMs);
   assert.ok('failed' in commit([{ name: 'touch', parameters: [] }]));
   assert.equal(attempts, 1);
 });
@@ -137,7 +138,7 @@ it('an error that ends the transaction of a group is the reason of its failure',
   writeFileSync(path, '');
   connect(path, migrate).close();
   using db = connect(path);
-  const commit = groupCommit(db, sqliteWrites(db, 10), () => {}, busyTimeoutMs);
+  const commit = groupCommit(db, sqliteWrites(db, 10), keptFiles, busyTimeoutMs);
   db.exec(`
     INSERT INTO users (name) VALUES ('Ada');
     CREATE TRIGGER full BEFORE DELETE ON users BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END`);
