@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -23,6 +24,7 @@ import { unavailable } from './errors.ts';
 
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
+const logHeaderBytes = 32;
 const suffixes = ['', '-wal', '-shm'];
 
 /** Resolves symbolic links, also of a path that does not exist yet. The log is beside the file, not beside a link. */
@@ -177,21 +179,16 @@ export function watchFiles(files: OpenFiles) {
       const { size } = fstatSync(log);
       const header = Buffer.alloc(logHeaderBytes);
       const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
+      // The first bytes of a log (sqlite.org/fileformat2.html), except for the bit of the byte order of its checksums.
+      const hasHeader = header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
       const isRestarted = !header.equals(known);
-      const isCut = !isLogHeader(header) || (!isRestarted && size < knownBytes);
+      const isCut = !hasHeader || (!isRestarted && size < knownBytes);
       if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
       known = header;
       // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
       knownBytes = isRestarted ? Math.min(size, maxIdleLogBytes) : size;
     },
   };
-}
-
-const logHeaderBytes = 32;
-
-// The first bytes of a log (sqlite.org/fileformat2.html), except for the bit of the byte order of its checksums.
-function isLogHeader(header: Buffer): boolean {
-  return header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
 }
 
 /** The device and the inode number of the file at a path; `undefined` if it is missing. */
@@ -213,12 +210,8 @@ export function nearestFolder(path: string): string {
 export async function openSqliteScratch(path: string): Promise<Scratch> {
   const file = realPath(path);
   const folder = await mkdtemp(join(nearestFolder(dirname(file)), `${basename(file)}.verify-`));
-  let files = 0;
   return {
-    async next() {
-      files += 1;
-      return `sqlite:${join(folder, `${files}.db`)}`;
-    },
+    next: async () => `sqlite:${join(folder, `${randomUUID()}.db`)}`,
     remove: () => rm(folder, { recursive: true, force: true }),
   };
 }
