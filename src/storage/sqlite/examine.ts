@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
 import { platform } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
@@ -23,16 +22,13 @@ const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0x
 /** Examines a SQLite file without changing it, for a service of this many processes. A service may be using it. */
 export function examineSqlite(path: string, processes = 1): Finding[] {
   let file: string;
-  let folder: string;
   try {
     file = realPath(path);
-    folder = nearestFolder(dirname(file));
-    // A folder that is missing has no files yet.
-    checkWritable(join(folder, folder === dirname(file) ? basename(file) : randomUUID()));
+    checkWritable(file);
   } catch (caught) {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner or the mount')];
   }
-  const space = [...examineSpace(file, statfsSync(folder)), examineVersion(processes)];
+  const space = [...examineSpace(file, statfsSync(nearestFolder(dirname(file)))), examineVersion(processes)];
   try {
     checkLog(file);
   } catch (caught) {

@@ -107,7 +107,7 @@ export async function makeFolder(folder: string): Promise<void> {
 
 /** Throws if the files or their folder are read-only: SQLite would open them for reading, and fail at each write. */
 export function checkWritable(path: string): void {
-  for (const place of [...suffixes.map((suffix) => path + suffix), dirname(path)]) {
+  for (const place of [...suffixes.map((suffix) => path + suffix), nearestFolder(dirname(path))]) {
     try {
       accessSync(place, constants.W_OK);
       // After an error of a disk, Linux may permit this, and fail only when a file is opened for writing. Do not open
