@@ -48,7 +48,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     };
     return {
       get: find,
-      list: (filter, query) => pageOf(matching(table, rows[kind], filter).map(withoutVersion), query),
+      list: (filter, query) => pageOf(matching(table, rows[kind], filter), query),
       count: (filter) => matching(table, rows[kind], filter).length,
       create(record, options) {
         return once(options, () => {
@@ -116,14 +116,14 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   });
 }
 
-/** The rows of a page and one more. Rows after a position are found even if the row of the position was deleted. */
-function pageOf(rows: readonly object[], { sort, start, limit }: ListQuery<string>): object[] {
+/** The rows of a page and one more, without their versions. Rows after a position are found even if the row of the position was deleted. */
+function pageOf(rows: readonly Row[], { sort, start, limit }: ListQuery<string>): object[] {
   const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
   const rest =
     'offset' in start
       ? sorted.slice(start.offset)
       : sorted.filter((row) => compare(sort, positionOf(row, sort), start.after) > 0);
-  return rest.slice(0, limit + 1);
+  return rest.slice(0, limit + 1).map(({ version: _, ...row }) => row);
 }
 
 function compare(sort: Sort<string>, a: Position, b: Position): number {
@@ -144,10 +144,6 @@ function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object):
       return byPrefix === undefined ? has === value : String(has).startsWith(String(value));
     }),
   );
-}
-
-function withoutVersion({ version: _, ...row }: Row) {
-  return row;
 }
 
 /** Makes a creation happen once for a key, until the key expires. A creation without a result is not kept. */
