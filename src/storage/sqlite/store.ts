@@ -92,19 +92,14 @@ function sqliteStore(
   const starting = setTimeout(() => queue.start(), startWriterAfterMs).unref();
   const keysInUse = new Set<string>();
 
-  const create = async (kind: RecordKind, record: object, { idempotency, origin }: CreateOptions = {}) => {
+  const create = (kind: RecordKind, record: object, { idempotency, origin }: CreateOptions = {}) => {
     if (idempotency === undefined) return queue.write('create', [kind, record, undefined, origin]);
-    const { key } = idempotency;
+    const now = Math.floor(settings.now());
+    const timed = { ...idempotency, now, expiresAt: now + settings.idempotencyTtlMs };
     // If the first request with this key runs in another process, this one waits for the lock.
-    if (keysInUse.has(key)) throw keyInUse();
-    keysInUse.add(key);
-    try {
-      const now = Math.floor(settings.now());
-      const timed = { ...idempotency, now, expiresAt: now + settings.idempotencyTtlMs };
-      return await queue.write('create', [kind, record, timed, origin]);
-    } finally {
-      keysInUse.delete(key);
-    }
+    if (keysInUse.has(timed.key)) throw keyInUse();
+    keysInUse.add(timed.key);
+    return queue.write('create', [kind, record, timed, origin]).finally(() => keysInUse.delete(timed.key));
   };
 
   return createStore({
