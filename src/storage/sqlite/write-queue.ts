@@ -139,8 +139,7 @@ export class WriteQueue {
   #nextGroup(): PendingWrite[] {
     // While another process has the lock, each group waits for the full timeout. Later writes would wait for their sum.
     const earliest = performance.now() - this.#options.maxWaitMs;
-    const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
-    this.#rejectFirst(kept === -1 ? this.#waiting.length : kept);
+    this.#rejectFirst(this.#waiting.filter(({ since }) => since < earliest).length);
     return this.#waiting.splice(0, maxGroupSize);
   }
 
