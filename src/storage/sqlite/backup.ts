@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { lstatSync } from 'node:fs';
-import { access, rename, rm } from 'node:fs/promises';
+import { realpath, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { sync, syncFolder } from '../sync.ts';
-import { checkWritable, makeFile, realPath } from './file.ts';
+import { checkWritable, makeFile } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
 
 /** Receives the number of copied pages and of all pages. */
@@ -26,8 +26,7 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
   const part = `${to}.${randomUUID()}.part`;
   try {
     refuseExisting(to);
-    await access(from);
-    const source = realPath(from);
+    const source = await realpath(from);
     checkWritable(source);
     makeFile(part);
     await copy(source, part, onProgress);
