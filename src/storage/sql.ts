@@ -6,7 +6,14 @@ import { columnNames, type Table } from './tables.ts';
 export type List = ReturnType<typeof listOf>;
 
 export function listOf(table: Table, filter: object, columns = columnNames(table.listed)) {
-  return { table: table.name, columns, filter: filterConditions(table, filter) };
+  const conditions = table.entriesOf(filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
+    if (typeof value === 'object') return [{ field, operator: 'in', value }];
+    if (byPrefix === undefined) return [{ field, operator: '=', value }];
+    const start: Condition = { field, operator: '>=', value };
+    const end = afterPrefix(String(value));
+    return end === undefined ? [start] : [start, { field, operator: '<', value: end }];
+  });
+  return { table: table.name, columns, filter: conditions };
 }
 
 /** A comparison of a column with a value. `in` compares it with any of several values. */
@@ -14,16 +21,6 @@ export type Condition = { readonly field: string } & (
   | { readonly operator: '=' | '<' | '>' | '>='; readonly value: string | number }
   | { readonly operator: 'in'; readonly value: readonly number[] }
 );
-
-function filterConditions(table: Table, filter: object): readonly Condition[] {
-  return table.entriesOf(filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
-    if (typeof value === 'object') return [{ field, operator: 'in', value }];
-    if (byPrefix === undefined) return [{ field, operator: '=', value }];
-    const end = afterPrefix(String(value));
-    const conditions: Condition[] = [{ field, operator: '>=', value }];
-    return end === undefined ? conditions : [...conditions, { field, operator: '<', value: end }];
-  });
-}
 
 /** Adds a parameter and returns its placeholder; for a list, the comparison with any of its values. */
 export type Bind = (value: string | number | readonly (string | number)[]) => string;
