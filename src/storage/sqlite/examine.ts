@@ -41,37 +41,30 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
   return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
 }
 
-function examineFile(file: string): Finding[] {
+function* examineFile(file: string) {
   const { mode, mtimeMs } = statSync(file);
   const lastWriteMs = Math.max(mtimeMs, statSync(`${file}-wal`, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   // Windows has no such file modes.
   const isOpen = platform() !== 'win32' && (mode & 0o007) !== 0;
-  return [
-    isOpen
-      ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
-      : ok(`${file} can be written, and not every user may open it`),
-    lastWriteMs > Date.now() + clockSlackMs
-      ? warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock')
-      : ok(`the clock is not behind the last write of ${file}`),
-  ];
+  if (isOpen) yield warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`);
+  else yield ok(`${file} can be written, and not every user may open it`);
+  if (lastWriteMs > Date.now() + clockSlackMs)
+    yield warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock');
+  else yield ok(`the clock is not behind the last write of ${file}`);
 }
 
-function examineSpace(file: string, { bavail, bsize, files, ffree, type }: StatsFs): Finding[] {
+function* examineSpace(file: string, { bavail, bsize, files, ffree, type }: StatsFs) {
   const [freeBytes, bytes] = [bavail * bsize, sizeOf(file)];
   const size = existsSync(file) ? ` (${inMib(bytes)})` : '';
   const text = `the disk of ${file}${size} has ${inMib(freeBytes)} free`;
-  const space =
-    freeBytes < minFreeBytes
-      ? fail(text, 'make room, because writes fail on a full disk')
-      : freeBytes < Math.max(fewFreeBytes, bytes)
-        ? warn(text, 'make room for growth and a backup')
-        : ok(text);
+  if (freeBytes < minFreeBytes) yield fail(text, 'make room, because writes fail on a full disk');
+  else if (freeBytes < Math.max(fewFreeBytes, bytes)) yield warn(text, 'make room for growth and a backup');
+  else yield ok(text);
   // A file system without such a limit has 0 in all.
-  const isOutOfInodes = files > 0 && ffree < minFreeInodes;
-  const inodes = fail(`the disk of ${file} has ${ffree} inodes free`, 'remove files: a start adds two');
-  const remote = `the file system of ${file} is on a network, with unreliable locks`;
-  const isRemote = networkFileSystems.includes(type);
-  return [space, ...(isOutOfInodes ? [inodes] : []), ...(isRemote ? [warn(remote, 'use a local disk')] : [])];
+  if (files > 0 && ffree < minFreeInodes)
+    yield fail(`the disk of ${file} has ${ffree} inodes free`, 'remove files: a start adds two');
+  if (networkFileSystems.includes(type))
+    yield warn(`the file system of ${file} is on a network, with unreliable locks`, 'use a local disk');
 }
 
 /** Why the data cannot be read without a change of the files; `undefined` if it can. */
@@ -91,7 +84,7 @@ function examineLog(file: string): Finding {
     : ok(text);
 }
 
-function examineData(file: string): Finding[] {
+function* examineData(file: string) {
   const url = pathToFileURL(file);
   // Even a read-only connection would create a missing log or index. Without them, no process uses the file.
   const hasLog = existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
@@ -111,27 +104,21 @@ function examineData(file: string): Finding[] {
     const statistics = db.prepare("SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'").all();
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     const schema = `the schema has version ${version}`;
-    return [
-      version === 0
-        ? warn(`${file} has no tables`, 'restore a backup, unless it never had records')
-        : version === schemaVersion
-          ? ok(schema)
-          : warn(schema, `back up: the next start migrates it to ${schemaVersion}`),
-      encoding === 'UTF-8'
-        ? ok('the encoding is UTF-8')
-        : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),
-      problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(problem),
-      ...statistics.map(() =>
-        warn(`${file} has statistics of ANALYZE, which can make lists slow`, 'run DROP TABLE sqlite_stat1'),
-      ),
-    ];
+    if (version === 0) yield warn(`${file} has no tables`, 'restore a backup, unless it never had records');
+    else if (version === schemaVersion) yield ok(schema);
+    else yield warn(schema, `back up: the next start migrates it to ${schemaVersion}`);
+    const order = `the encoding is ${encoding}, which sorts differently`;
+    if (encoding === 'UTF-8') yield ok('the encoding is UTF-8');
+    else yield fail(order, 'export, and import into a new file');
+    yield problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(problem);
+    const plans = `${file} has statistics of ANALYZE, which can make lists slow`;
+    if (statistics.length > 0) yield warn(plans, 'run DROP TABLE sqlite_stat1');
   } catch (caught) {
-    if (isBusy(caught)) return [warn(`${file} is locked by another process`, 'run doctor again')];
-    // Only the errors of SQLite itself have a code.
-    const isDamaged = Error.isError(caught) && 'errcode' in caught;
-    if (isDamaged) return [damaged(messageOf(caught))];
     const advice = 'use the program that has written it, or choose another file';
-    return [fail(`${file} cannot be used: ${messageOf(caught)}`, advice)];
+    if (isBusy(caught)) yield warn(`${file} is locked by another process`, 'run doctor again');
+    // Only the errors of SQLite itself have a code.
+    else if ('errcode' in Object(caught)) yield damaged(messageOf(caught));
+    else yield fail(`${file} cannot be used: ${messageOf(caught)}`, advice);
   }
 }
 
