@@ -24,7 +24,6 @@ import { unavailable } from './errors.ts';
 
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
-const logHeaderBytes = 32;
 const suffixes = ['', '-wal', '-shm'];
 
 /** Resolves symbolic links, also of a path that does not exist yet. The log is beside the file, not beside a link. */
@@ -159,34 +158,39 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 }
 
 /**
- * Watches the files of a connection that writes. Of its log, another program may cut off a part:
- *
- * - A log with the same header is never shorter, because SQLite writes another header when it restarts the log.
- * - An empty log is valid: another program may checkpoint and empty it, and a write without a change leaves it empty.
- * - If another program truncates the log without SQLite, the next commit goes to the old end, without a header.
+ * Watches the files of a connection that writes. Another program may cut off a part of its log. SQLite shortens a log
+ * too, but then the log is empty or gets another header.
  */
 export function watchFiles(files: OpenFiles) {
-  const log = openSync(`${files.path}-wal`, 'r');
-  let known = Buffer.alloc(logHeaderBytes);
+  const path = `${files.path}-wal`;
+  const log = openSync(path, 'r');
+  const readHeader = (): string => {
+    const header = Buffer.alloc(32);
+    return header.toString('hex', 0, readSync(log, header, 0, header.length, 0));
+  };
+  let known = '';
   let knownBytes = 0;
   return {
-    /** Whether the log was restarted or cut since the last check. A commit would make it as long as before. */
-    isShorter: () => fstatSync(log).size < knownBytes,
+    /** Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. */
+    checkLength(): void {
+      const isShorter = fstatSync(log).size < knownBytes;
+      if (isShorter && readHeader() === known) throw lost(`${path} has been cut short`);
+    },
 
-    /** Does the same as `checkFiles`, and throws if the log was cut. Must be called after each commit. */
+    /**
+     * Does the same as `checkFiles`, and throws if the log has no header: after it was emptied without SQLite, a commit
+     * goes to its old end. Must be called after each commit.
+     */
     check(): void {
       checkFiles(files);
+      // Read before the length, because another process may restart the log in the meantime.
+      const header = readHeader();
+      // The header begins with one of two numbers (sqlite.org/fileformat2.html), by the byte order of its checksums.
+      if (!/^(377f068[23]|$)/.test(header)) throw lost(`${path} has been cut short`);
       const { size } = fstatSync(log);
-      const header = Buffer.alloc(logHeaderBytes);
-      const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
-      // The first bytes of a log (sqlite.org/fileformat2.html), except for the bit of the byte order of its checksums.
-      const hasHeader = header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
-      const isRestarted = !header.equals(known);
-      const isCut = !hasHeader || (!isRestarted && size < knownBytes);
-      if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
-      known = header;
       // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
-      knownBytes = isRestarted ? Math.min(size, maxIdleLogBytes) : size;
+      knownBytes = header === known ? size : Math.min(size, maxIdleLogBytes);
+      known = header;
     },
   };
 }

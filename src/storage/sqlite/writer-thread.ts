@@ -57,8 +57,9 @@ export function groupCommit(
   const commit = (group: readonly Write[]): WriterReply => {
     try {
       begin();
-      // If the last commit went to lost files, or the next one would hide a cut, commit nothing until they are back.
-      if (!isSafe || files.isShorter()) files.check();
+      files.checkLength();
+      // If the last commit went to lost files, commit nothing until they are back.
+      if (!isSafe) files.check();
       const value = group.map(attempt);
       isSafe = false;
       db.exec('COMMIT');

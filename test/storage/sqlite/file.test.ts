@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import {
+import fs, {
   chmodSync,
   copyFileSync,
   existsSync,
@@ -13,6 +13,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -538,17 +539,23 @@ function copyOf(file: string): string {
 }
 
 describe('the check for a truncated log of SQLite', () => {
+  const logHeaderBytes = 32;
+
   /** A log without frames, and the check of it. */
   function watch() {
     const path = join(temporaryFolder(), 'users.db');
     const log = `${path}-wal`;
     for (const file of [path, log, `${path}-shm`]) writeFileSync(file, '');
     const restart = (salt: number) => {
-      const header = Buffer.alloc(32, salt);
+      const header = Buffer.alloc(logHeaderBytes, salt);
       header.writeUInt32BE(0x377f0682);
       writeFileSync(log, header, { flag: 'r+' });
     };
-    const { check } = watchFiles(openFiles(path, path));
+    const watched = watchFiles(openFiles(path, path));
+    const check = () => {
+      watched.checkLength();
+      watched.check();
+    };
     restart(1);
     return { log, restart, check };
   }
@@ -568,6 +575,30 @@ describe('the check for a truncated log of SQLite', () => {
     truncateSync(log, maxIdleLogBytes - 2);
     assert.throws(check, DomainError);
   });
+
+  for (const moment of ['before', 'after'] as const) {
+    it(`passes if another process empties and restarts the log ${moment} its header is read`, (t) => {
+      const { log, restart, check } = watch();
+      truncateSync(log, 8_000);
+      check();
+      const { readSync } = fs;
+      t.mock.method(fs, 'readSync', (...args: Parameters<typeof readSync>) => {
+        if (moment === 'after') readSync(...args);
+        truncateSync(log);
+        restart(2);
+        return moment === 'after' ? logHeaderBytes : readSync(...args);
+      });
+      syncBuiltinESMExports();
+      t.after(() => {
+        t.mock.restoreAll();
+        syncBuiltinESMExports();
+      });
+      check();
+      t.mock.restoreAll();
+      syncBuiltinESMExports();
+      check();
+    });
+  }
 
   it('passes with a log of a processor with the other byte order', () => {
     const { log, check } = watch();
