@@ -3,8 +3,8 @@ import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { DomainError, invalid, keyInUse, messageOf } from '../../domain/errors.ts';
-import { byKind, type RecordKind } from '../../domain/record.ts';
-import type { CreateOptions, Store } from '../../domain/repository.ts';
+import { byKind } from '../../domain/record.ts';
+import type { Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
@@ -92,23 +92,22 @@ function sqliteStore(
   const starting = setTimeout(() => queue.start(), startWriterAfterMs).unref();
   const keysInUse = new Set<string>();
 
-  const create = (kind: RecordKind, record: object, { idempotency, origin }: CreateOptions = {}) => {
-    if (idempotency === undefined) return queue.write('create', [kind, record, undefined, origin]);
-    const now = Math.floor(settings.now());
-    const timed = { ...idempotency, now, expiresAt: now + settings.idempotencyTtlMs };
-    // If the first request with this key runs in another process, this one waits for the lock.
-    if (keysInUse.has(timed.key)) throw keyInUse();
-    keysInUse.add(timed.key);
-    return queue.write('create', [kind, record, timed, origin]).finally(() => keysInUse.delete(timed.key));
-  };
-
   return createStore({
     ...reads,
     toError: toDomainError,
     ...(changesKept > 0 && { changes: sqliteFeed(db) }),
     operations: byKind((kind) => ({
       ...reads.operations[kind],
-      create: (record, options) => create(kind, record, options),
+      create(record, { idempotency, origin } = {}) {
+        if (idempotency === undefined) return queue.write('create', [kind, record, undefined, origin]);
+        const { key } = idempotency;
+        const now = Math.floor(settings.now());
+        const timed = { ...idempotency, now, expiresAt: now + settings.idempotencyTtlMs };
+        // If the first request with this key runs in another process, this one waits for the lock.
+        if (keysInUse.has(key)) throw keyInUse();
+        keysInUse.add(key);
+        return queue.write('create', [kind, record, timed, origin]).finally(() => keysInUse.delete(key));
+      },
       update: (key, patch, options) =>
         queue.write('update', [kind, key, patch, options?.expected, options?.origin]),
       delete: (key, options) => queue.write('delete', [kind, key, options?.expected, options?.origin]),
