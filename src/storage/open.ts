@@ -39,9 +39,6 @@ interface LastingStore {
   readonly backUp?: typeof backupSqlite;
 }
 
-// Excludes an authority, and `:memory:`, for which SQLite would give each connection a separate database.
-const sqlitePattern = /^sqlite:(?!:memory:$|\/\/(?!\/))./s;
-
 /** All kinds of stores. Help, configuration and commands use this list. */
 export const storeSchemes: readonly StoreScheme[] = [
   {
@@ -51,7 +48,8 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
   {
     form: 'sqlite:PATH',
-    pattern: sqlitePattern,
+    // Excludes an authority, and `:memory:`, for which SQLite would give each connection a separate database.
+    pattern: /^sqlite:(?!:memory:$|\/\/(?!\/))./s,
     unmetRequirement(url) {
       if (/\p{Cc}/u.test(url)) return 'a path without control characters, such as a line break';
       return url.startsWith('sqlite:~')
