@@ -9,8 +9,9 @@ import { checkBasePath } from './http/listener.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
+import { acceptWaiting, authority, openPort } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
-import { acceptWaiting, authority, openPort, step } from './start-error.ts';
+import { step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut, type ListeningEvent } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
@@ -221,9 +222,7 @@ export class Service implements AsyncDisposable {
     await this.#closing;
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
+  readonly [Symbol.asyncDispose] = (): Promise<void> => this.close();
 
   async #end(timeoutMs: number): Promise<void> {
     const [{ signal }, { drainDelayMs }] = [this.#cut, this.#options];

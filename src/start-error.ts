@@ -1,13 +1,3 @@
-import { once } from 'node:events';
-import type { AddressInfo, Server } from 'node:net';
-import { setImmediate } from 'node:timers/promises';
-
-// The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again. On
-// the gRPC port, it fills while grpc-js is loaded.
-const backlog = 65_535;
-// At most this many connections are accepted before a port closes, so that a flood of them cannot prevent the stop.
-const maxLastAccepts = 1_000;
-
 /** The options that can prevent a service from starting. */
 export type StartOption = 'database' | 'readDatabase' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
 
@@ -33,58 +23,4 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
     // The store reads the URL of its standbys too.
     throw new StartError(message.startsWith('readDatabase ') ? 'readDatabase' : option, message, caught);
   }
-}
-
-/**
- * Opens the port of a server, and returns its IP address and number. Makes system errors readable. If `exclusive`, a
- * worker of a host's cluster opens the port itself, instead of asking its primary.
- */
-export async function openPort(
-  option: 'port' | 'grpcPort',
-  host: string,
-  port: number,
-  server: Server,
-  exclusive = false,
-): Promise<Pick<AddressInfo, 'address' | 'port'>> {
-  try {
-    server.listen({ host, port, backlog, exclusive });
-    await once(server, 'listening');
-    const bound = server.address();
-    return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
-  } catch (caught) {
-    const { code } = Object(caught);
-    const address = authority(host, port);
-    if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
-    if (code === 'EACCES')
-      throw new StartError(option, `${address} needs more privileges, or the system reserves it`, caught);
-    if (code === 'EADDRNOTAVAIL' || code === 'EINVAL')
-      throw new StartError('host', `${host} is not an address of this machine`, caught);
-    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-      throw new StartError('host', `the host name ${host} is not known`, caught);
-    throw new StartError(option, `cannot listen on ${address}: ${code ?? caught}`, caught);
-  }
-}
-
-/**
- * Resolves when no connection waits in the queue of the kernel, which resets the waiting ones when the port closes. Node
- * accepts only one in each turn of the event loop, so a busy process has several.
- */
-export async function acceptWaiting(server: Server, signal: AbortSignal): Promise<void> {
-  let hasAccepted = true;
-  const onConnection = (): void => {
-    hasAccepted = true;
-  };
-  server.on('connection', onConnection);
-  // The first turn has perhaps accepted its connection already.
-  await setImmediate();
-  for (let turns = 0; hasAccepted && turns < maxLastAccepts && !signal.aborted; turns += 1) {
-    hasAccepted = false;
-    await setImmediate();
-  }
-  server.off('connection', onConnection);
-}
-
-/** `host:port`, as in a URL. */
-export function authority(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }

@@ -4,13 +4,13 @@ import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { connect } from 'node:tls';
 import { type Config, optionRows } from '../config.ts';
-import { authority, StartError } from '../start-error.ts';
+import { authority, tryPort } from '../ports.ts';
+import { StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
-import { tryPort } from './serve.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
 
 const help = `usage: users-service doctor [options]

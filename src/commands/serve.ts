@@ -1,9 +1,9 @@
 import { flushCompileCache } from 'node:module';
-import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
+import { tryPort } from '../ports.ts';
 import { type Addresses, createService } from '../service.ts';
-import { openPort, StartError } from '../start-error.ts';
+import { StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
@@ -156,12 +156,6 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
   await tryPort('port', host, port);
   if (grpcPort !== false) await tryPort('grpcPort', host, grpcPort);
-}
-
-/** Opens and closes a port. Fails like the start of a service. */
-export async function tryPort(option: 'port' | 'grpcPort', host: string, port: number): Promise<void> {
-  await using server = createServer();
-  await openPort(option, host, port, server, true);
 }
 
 async function workers(parsed: ParsedConfig, observe: Observe): Promise<Runner> {

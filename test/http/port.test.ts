@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import type { RequestListener } from '../../src/http/listener.ts';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
-import { openPort } from '../../src/start-error.ts';
+import { openPort } from '../../src/ports.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -65,7 +65,7 @@ for (const [code, option, message] of [
     const server = createServer();
     const cause = Object.assign(new Error(code), { code });
     t.mock.method(server, 'listen', (given: object) => {
-      assert.deepEqual(given, { host: '::1', port: 1, backlog: 65_535, exclusive: false });
+      assert.deepEqual(given, { host: '::1', port: 1, backlog: 65_535 });
       queueMicrotask(() => server.emit('error', cause));
     });
     await assert.rejects(openPort('port', '::1', 1, server), { name: 'StartError', option, message, cause });

@@ -14,7 +14,7 @@ import { http } from '../../src/http/node-http.ts';
 import { type ParserError, refuse, refuseUnparsed } from '../../src/http/refusals.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
 import { HttpServer } from '../../src/http/server.ts';
-import { openPort } from '../../src/start-error.ts';
+import { openPort } from '../../src/ports.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace, type HttpKitOptions, held, startKit } from '../support/http-kit.ts';

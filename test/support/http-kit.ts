@@ -3,7 +3,7 @@ import { type Handler, HttpListener, type ListenerOptions, type Route } from '..
 import { HttpError, json, securityHeaders } from '../../src/http/reply.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
-import { openPort } from '../../src/start-error.ts';
+import { openPort } from '../../src/ports.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface HttpKit {
