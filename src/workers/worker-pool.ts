@@ -16,6 +16,8 @@ export interface WorkerPoolOptions extends Ports {
 
 interface Child {
   readonly worker: Worker;
+  /** Resolves when it listens, and fails if it exits before. */
+  readonly ready: Promise<Addresses>;
   readonly exited: Promise<void>;
   /** When it began to serve, by `performance.now()`. */
   readyAt?: number;
@@ -48,8 +50,6 @@ export class WorkerPool {
   readonly #gather = shared(() => this.#askAll());
   readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
-  /** The number of calls of `reload` since the current round of replacements began; 0 if none is running. */
-  #reloads = 0;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
@@ -60,10 +60,10 @@ export class WorkerPool {
   async start(): Promise<Addresses | number> {
     try {
       // Start one first, so that an error that all workers would have is printed once.
-      this.#bound = (await this.#launch()).addresses;
+      const addresses = await (await this.#launch()).ready;
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
-      this.#options.observe({ type: 'listening', ...this.#bound });
-      return this.#bound;
+      this.#options.observe({ type: 'listening', ...addresses });
+      return addresses;
     } catch (error) {
       await this.#stopAll();
       if (error instanceof ReportedExit) return error.code;
@@ -71,27 +71,22 @@ export class WorkerPool {
     }
   }
 
-  /** Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. */
-  async reload(): Promise<void> {
-    this.#reloads += 1;
-    if (this.#reloads > 1) return;
-    let outcome: ServiceEvent;
-    // One more round is enough for all calls that arrived during the last one, also if it failed.
-    do {
-      this.#reloads = 1;
-      outcome = { type: 'reloaded' };
-      try {
-        await this.#replaceAll();
-      } catch (error) {
-        this.#reportFailedStart(error);
-        outcome = { type: 'warning', message: notReloaded };
-      }
-    } while (this.#reloads > 1);
-    this.#reloads = 0;
+  /**
+   * Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. Calls during a
+   * replacement share the next one.
+   */
+  readonly reload = shared(async (): Promise<void> => {
+    let outcome: ServiceEvent = { type: 'reloaded' };
+    try {
+      await this.#replaceAll();
+    } catch (error) {
+      this.#reportFailedStart(error);
+      outcome = { type: 'warning', message: notReloaded };
+    }
     if (!this.#isStopping) this.#options.observe(outcome);
     // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
     void this.#refill();
-  }
+  });
 
   async stop(): Promise<void> {
     this.#options.observe({ type: 'draining' });
@@ -117,7 +112,7 @@ export class WorkerPool {
       // It has exited in the meantime, and `#refill` replaces it.
       if (!this.#children.has(old)) continue;
       // `#refill` replaces a new worker that has exited, before or during the start of the next one.
-      if (areAlive()) added.push((await this.#launch()).child);
+      if (areAlive()) added.push(await this.#launch());
       if (!areAlive()) throw new Error('a new worker exited, so the remaining old workers keep serving');
       const stopped = this.#stop(old);
       // Another one may have exited while the new one started, and the old one no longer counts.
@@ -129,36 +124,35 @@ export class WorkerPool {
   async #stop(child: Child): Promise<void> {
     child.stopping = true;
     sendTo(child.worker, 'stop');
-    const killTimer = setTimeout(() => child.worker.process.kill('SIGKILL'), this.#options.stopTimeoutMs);
+    using _ = setTimeout(() => child.worker.process.kill('SIGKILL'), this.#options.stopTimeoutMs);
     await child.exited;
-    clearTimeout(killTimer);
   }
 
-  async #launch(): Promise<{ readonly addresses: Addresses; readonly child: Child }> {
+  /** Starts a worker, and resolves when it listens. */
+  async #launch(): Promise<Child> {
     // The primary closes its ports with the last worker: open the same ones again, not other free ones.
     if (this.#children.size === 0 && this.#bound !== undefined) {
       const { http, grpc } = this.#bound;
       this.#ports = { port: portOf(http), grpcPort: grpc !== undefined && portOf(grpc) };
     }
-    const { child, ready } = this.#fork();
-    const addresses = await ready;
-    const { http, grpc } = this.#bound ?? addresses;
-    if (addresses.http !== http || addresses.grpc !== grpc) {
+    const child = this.#fork();
+    const addresses = await child.ready;
+    this.#bound ??= addresses;
+    if (addresses.http !== this.#bound.http || addresses.grpc !== this.#bound.grpc) {
       // The other workers exited while this one started, and their free port was lost.
       await this.#stop(child);
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }
     // An earlier `stop` is lost, because the worker did not listen for messages yet.
     if (child.stopping) sendTo(child.worker, 'stop');
-    return { addresses, child };
+    return child;
   }
 
-  /** Starts a worker. `ready` resolves when it listens, and fails if it exits before. */
-  #fork(): { readonly child: Child; readonly ready: Promise<Addresses> } {
+  #fork(): Child {
     const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
     const worker = forkWorker(this.#ports);
-    const child: Child = { worker, exited, stopping: false };
+    const child: Child = { worker, ready, exited, stopping: false };
     this.#children.add(child);
     const end = (error: Error): void => {
       this.#children.delete(child);
@@ -197,19 +191,18 @@ export class WorkerPool {
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
     });
-    return { child, ready };
+    return child;
   }
 
   async #refill(): Promise<void> {
     const { signal } = this.#ending;
     // Workers that are stopping do not count, because a stop may take long.
-    const isFull = () =>
-      [...this.#children].filter(({ stopping }) => !stopping).length >= this.#options.count;
-    while (!signal.aborted && !isFull()) {
+    const isDone = () =>
+      signal.aborted || [...this.#children].filter(({ stopping }) => !stopping).length >= this.#options.count;
+    while (!isDone()) {
       await sleep(this.#pauseMs, undefined, { signal }).catch(() => undefined);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);
-      if (signal.aborted || isFull()) return;
-      await this.#launch().catch((error) => this.#reportFailedStart(error));
+      if (!isDone()) await this.#launch().catch((error) => this.#reportFailedStart(error));
     }
   }
 

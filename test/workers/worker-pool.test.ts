@@ -284,6 +284,7 @@ describe('a worker that exits', () => {
 describe('a reload during another one', () => {
   it('replaces all workers once more, one by one, no matter how many reloads wait', async (t) => {
     let [forks, running, most] = [0, 0, 0];
+    const later: Promise<void>[] = [];
     t.mock.method(cluster, 'fork', () => {
       const worker = fakeWorker();
       worker.send = (sent) => {
@@ -293,48 +294,53 @@ describe('a reload during another one', () => {
       forks += 1;
       running += 1;
       most = Math.max(most, running);
+      if (forks === 3) queueMicrotask(() => later.push(pool.reload(), pool.reload()));
       setImmediate(() => worker.emit('message', ready));
       return worker as unknown as Worker;
     });
     const events: string[] = [];
     const pool = createPool(2, 10_000, ({ type }) => events.push(type));
     await pool.start();
-    await Promise.all([pool.reload(), pool.reload(), pool.reload()]);
+    await Promise.all([pool.reload(), pool.reload()]);
+    await Promise.all(later);
     assert.deepEqual([forks, running, most], [6, 2, 3]);
-    assert.deepEqual(events, ['listening', 'reloaded']);
+    assert.deepEqual(events, ['listening', 'reloaded', 'reloaded']);
     await pool.stop();
   });
 });
 
 describe('a reload whose new worker does not start', () => {
-  const message = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
-  for (const [what, reloads, outcome, forked] of [
-    ['is followed by the next one if that arrived meanwhile', 3, { type: 'reloaded' }, 5],
-    ['says what it means, and may be repeated', 1, { type: 'warning', message }, 3],
-  ] as const) {
-    it(`a reload whose new worker does not start ${what}`, async (t) => {
-      let forks = 0;
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
-        const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
-        worker.send = (sent) => sent === 'stop' && exit(0);
-        forks += 1;
-        if (forks === 3) exit(2);
-        else setImmediate(() => worker.emit('message', ready));
-        return worker as unknown as Worker;
-      });
-      const events: ServiceEvent[] = [];
-      const pool = createPool(2, 10_000, (event) => events.push(event));
-      t.after(() => pool.stop());
-      await pool.start();
-      await Promise.all(Array.from({ length: reloads }, () => pool.reload()));
-      const cause = 'a worker exited before it was ready: code 2';
-      assert.deepEqual(events.slice(1), [{ type: 'failure', where: 'process', cause }, outcome]);
-      assert.equal(forks, forked);
-      await pool.reload();
-      assert.deepEqual(events.at(-1), { type: 'reloaded' });
+  it('says what it means, and the next one replaces all workers, also if it arrived meanwhile', async (t) => {
+    let forks = 0;
+    let later: Promise<void> | undefined;
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
+      worker.send = (sent) => sent === 'stop' && exit(0);
+      forks += 1;
+      if (forks === 3) {
+        queueMicrotask(() => {
+          later = pool.reload();
+        });
+        exit(2);
+      } else setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
     });
-  }
+    const events: ServiceEvent[] = [];
+    const pool = createPool(2, 10_000, (event) => events.push(event));
+    t.after(() => pool.stop());
+    await pool.start();
+    await pool.reload();
+    await later;
+    const cause = 'a worker exited before it was ready: code 2';
+    const message = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
+    assert.deepEqual(events.slice(1), [
+      { type: 'failure', where: 'process', cause },
+      { type: 'warning', message },
+      { type: 'reloaded' },
+    ]);
+    assert.equal(forks, 5);
+  });
 });
 
 describe('a worker that starts during a replacement', () => {
@@ -364,6 +370,7 @@ describe('a worker that starts during a replacement', () => {
       const pool = createPool(1, 10_000, (event) => events.push(event));
       await pool.start();
       const replaced = pool.reload();
+      await t.waitFor(() => assert.equal(forks.length, 2), patience);
       const stopped = stops && pool.stop();
       if (message === undefined) forks[1]?.emit('exit', 143, null);
       else forks[1]?.emit('message', message);
@@ -525,6 +532,7 @@ describe('a stop message during the start of a worker', () => {
     const pool = createPool(1, 10_000);
     await pool.start();
     const replaced = pool.reload();
+    await t.waitFor(() => assert.equal(forks.length, 2), patience);
     const stopped = pool.stop();
     const [, starting] = forks;
     assert.deepEqual(starting?.received, ['stop']);
