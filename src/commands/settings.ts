@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises';
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { schemeOf, urlForms } from '../storage/open.ts';
 import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
@@ -34,27 +33,15 @@ function perFlag<T>(read: (flag: Flag) => T): Record<Flag, T> {
 
 /** The URL of `--database`, `DATABASE_URL`, or the default store. */
 export function databaseUrl(flags: Arguments['flags'], env: Environment): string {
-  const setting = findSetting('database', flags, env);
-  checkDatabaseUrl(setting);
-  return setting.text;
+  return checkedUrl(findSetting('database', flags, env));
 }
 
-/** Throws a `UsageError` that names the option unless its text is the URL of a store. */
-export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
+/** The text of a setting. Throws a `UsageError` that names the option unless it is the URL of a store. */
+export function checkedUrl(setting: Omit<Setting, 'source'>): string {
   const problems: string[] = [];
   readValue(options.database, setting, problems);
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
-}
-
-/** Whether two URLs are equal or lead to the same file. */
-export async function areSameStore(one: string, other: string): Promise<boolean> {
-  const [first, second] = await Promise.all(
-    [one, other].map(async (url) => {
-      const file = schemeOf(url)?.lasting?.file?.(url);
-      return file === undefined ? undefined : await stat(file, { bigint: true }).catch(() => undefined);
-    }),
-  );
-  return one === other || (first !== undefined && first.ino === second?.ino && first.dev === second.dev);
+  return setting.text;
 }
 
 function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {

@@ -19,7 +19,7 @@ import {
   readFile,
   readStore,
 } from './records.ts';
-import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
+import { checkedUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
@@ -44,9 +44,8 @@ export const copy: Command = {
   flags: ['from', 'to'],
   async run({ stdout, stderr }, { flags: { from: fromUrl, to: toUrl } }) {
     if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
-    checkDatabaseUrl({ label: '--from', text: fromUrl });
-    checkDatabaseUrl({ label: '--to', text: toUrl });
-    if (await areSameStore(fromUrl, toUrl)) throw new UsageError('--from and --to must differ');
+    checkedUrl({ label: '--from', text: fromUrl });
+    checkedUrl({ label: '--to', text: toUrl });
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
