@@ -159,24 +159,20 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
     const { name, rawName, value, inlineValue } = token;
     if (names.includes(name)) {
       // Without a value, an option would take the next option as its value.
-      const hasValue = value !== undefined && (inlineValue || !/^-./.test(value));
-      if (!hasValue) {
+      if (value === undefined || (!inlineValue && /^-./.test(value))) {
         throw new UsageError(
           `${rawName} must have a value; one that begins with a dash is written ${rawName}=VALUE`,
         );
       }
       if (name in flags) throw new UsageError(`${rawName} must be given once`);
-    } else if (!switches.includes(name)) throw unknownOption(rawName);
-    else if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
+    } else if (!switches.includes(name)) {
+      // Only its name, because a key or a URL may follow in the same argument.
+      const shown = withoutSecret(rawName.replace(/[\s:/].*/s, ''));
+      throw new UsageError(`${shown} is not an option; --help lists all options`);
+    } else if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
     flags[name] = value ?? '';
   }
   return { flags, positionals };
-}
-
-function unknownOption(rawName: string): UsageError {
-  // Only its name, because a key or a URL may follow in the same argument.
-  const shown = withoutSecret(rawName.replace(/[\s:/].*/s, ''));
-  return new UsageError(`${shown} is not an option; --help lists all options`);
 }
 
 /** Adds the value `true` to a toggle that was given without a value. */

@@ -27,9 +27,9 @@ export async function readFiles(
     const path = config[flag];
     if (path === undefined) return undefined;
     return await work(path).catch((error) => {
-      problems.push(
-        `${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reasonOf(error)})`,
-      );
+      // The code of a system error is shorter than its message.
+      const reason = error.code ?? messageOf(error);
+      problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
       return undefined;
     });
   };
@@ -66,12 +66,6 @@ export async function readFiles(
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
   return tls ? { apiKeys, tls } : { apiKeys };
-}
-
-/** The code of a system error, which is shorter than its message. */
-function reasonOf(error: unknown): unknown {
-  if (!Error.isError(error)) return error;
-  return 'code' in error ? error.code : error.message;
 }
 
 /** Opens a pipe or device, which can be read only once; `undefined` for a regular file. */

@@ -116,11 +116,10 @@ async function runUntilStopped(
   end = () => stop();
   begin();
   keepNewObjectsYoung();
-  const { http, grpc } = addresses;
   if (worker !== undefined) worker.ready(addresses);
   // Without a log, still print the addresses: with port 0 there is no other way to learn them.
   else if (config.log === 'off')
-    context.stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
+    context.stdout.write(`listening on ${Object.values(addresses).join(' and ')}\n`);
   const reporting = new AbortController();
   const examinations = [...startExaminations, () => unreachableStandbys(config, reporting.signal)];
   // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
