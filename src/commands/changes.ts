@@ -36,14 +36,15 @@ export const changes: Command = {
   help,
   flags: ['url', 'after', 'type', 'user', 'state'],
   async run(context, { flags }) {
-    const { after, state } = flags;
+    const { state } = flags;
     const url = readUrl(flags);
     const key = context.env['API_KEY'];
     // The error of `fetch` for other characters would show the key.
     if (key && !secretPattern.test(key))
       throw new UsageError('API_KEY must be a key of visible ASCII characters');
     if (state === '') throw new UsageError('--state must be a path');
-    let position = (state === undefined ? undefined : await readState(state)) ?? after;
+    // Takes precedence over `after` in the URL.
+    let position = state === undefined ? undefined : await readState(state);
     let pauseMs = firstPauseMs;
     const stop = new AbortController();
     const { signal } = stop;
@@ -53,7 +54,7 @@ export const changes: Command = {
         const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
-          const text = linesOf(events);
+          const text = events.map(lineOf).join('');
           // A reader that does not read never ends a write.
           if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
           // Only after they were printed: a crash may repeat changes, but loses none.
@@ -77,10 +78,8 @@ export const changes: Command = {
   },
 };
 
-/** The changes among the events, a line of JSON each. */
-function linesOf(events: readonly Event[]): string {
-  return events.map(({ data, event }) => (data && event !== 'gone' ? `${data}\n` : '')).join('');
-}
+/** A change as a line of JSON; empty for another event. */
+const lineOf = ({ data, event }: Event): string => (data && event !== 'gone' ? `${data}\n` : '');
 
 function checkGone(events: readonly Event[]): void {
   const gone = events.find(({ event }) => event === 'gone');
@@ -105,11 +104,11 @@ function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
     throw new UsageError('--url must be the address of a service, such as http://127.0.0.1:3000');
   if (url.username || url.password || /[?#]/.test(base))
     throw new UsageError('--url must have no user, password, query or fragment');
-  for (const [name, value] of Object.entries({ type, user })) {
+  for (const [name, value] of Object.entries({ after, type, user })) {
     if (value !== undefined) url.searchParams.set(name, value);
   }
   try {
-    parseChangeQuery([...url.searchParams, ...(after === undefined ? [] : [['after', after] as const])]);
+    parseChangeQuery([...url.searchParams]);
   } catch (error) {
     throw error instanceof DomainError ? new UsageError(`--${error.message}`) : error;
   }
