@@ -17,8 +17,6 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   try {
     return await work();
   } catch (caught) {
-    // These errors already name the wrong option, except those of Node.js, which have a code.
-    if ((caught instanceof TypeError || caught instanceof RangeError) && !('code' in caught)) throw caught;
     const message = Error.isError(caught) ? caught.message : String(caught);
     // The store reads the URL of its standbys too.
     throw new StartError(message.startsWith('readDatabase ') ? 'readDatabase' : option, message, caught);
