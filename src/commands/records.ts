@@ -228,9 +228,6 @@ export function endLine({ records, sha256, lastIds }: EndRecord): string {
   return JSON.stringify({ type: 'end', ...fields, endSha256: digestOf(fields) });
 }
 
-// The kinds of the first release. An export does not contain the last id of a kind that was added after it.
-const firstKinds: readonly RecordKind[] = ['users', 'posts'];
-
 // The digest of the end record. It reveals a damaged last id, with which the target would assign ids again.
 const digestOf = (fields: Fields): string => hash('sha256', JSON.stringify(fields));
 
@@ -243,9 +240,6 @@ function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
     sha256,
-    lastIds: byKind((kind) => {
-      const lastId = lastIdField(kind);
-      return parseInteger(lastId, ids[lastId] ?? (firstKinds.includes(kind) ? undefined : 0), 0);
-    }),
+    lastIds: byKind((kind) => parseInteger(lastIdField(kind), ids[lastIdField(kind)], 0)),
   };
 }
