@@ -2,12 +2,13 @@ import { type Config, type Flag, type Option, optionRows, options, unmetRequirem
 import { schemeOf, urlForms } from '../storage/open.ts';
 import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
 
-interface Setting {
-  readonly source: 'flag' | 'environment' | 'default';
+interface Written {
   readonly text: string;
   /** The flag, or the variable if its value comes from the environment. */
   readonly label: string;
 }
+
+type Setting = Written & { readonly source: 'flag' | 'environment' | 'default' };
 
 export interface ParsedConfig {
   readonly config: Config;
@@ -18,10 +19,9 @@ type Environment = CommandContext['env'];
 
 /** Reads all options. A flag overrides the environment, and that the default. A `UsageError` lists all problems. */
 export function parseConfig(flags: Arguments['flags'], env: Environment): ParsedConfig {
-  const problems: string[] = [];
   const settings = perFlag((flag) => findSetting(flag, flags, env));
-  const values = perFlag((flag) => readValue(options[flag], settings[flag], problems));
-  const config = Object.freeze(values) as Config;
+  const config = Object.freeze(perFlag((flag) => fromText(options[flag], settings[flag].text))) as Config;
+  const problems = optionRows.flatMap(([flag, row]) => problemOf(row, settings[flag], config[flag]) ?? []);
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   return { config, settings };
@@ -37,10 +37,9 @@ export function databaseUrl(flags: Arguments['flags'], env: Environment): string
 }
 
 /** The text of a setting. Throws a `UsageError` that names the option unless it is the URL of a store. */
-export function checkedUrl(setting: Omit<Setting, 'source'>): string {
-  const problems: string[] = [];
-  readValue(options.database, setting, problems);
-  if (problems.length > 0) throw new UsageError(problems.join('\n'));
+export function checkedUrl(setting: Written): string {
+  const problem = problemOf(options.database, setting, setting.text);
+  if (problem !== undefined) throw new UsageError(problem);
   return setting.text;
 }
 
@@ -53,18 +52,17 @@ function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): S
   return { source: 'default', text: defaultText(options[flag]), label };
 }
 
-function readValue(row: Option, { text, label }: Omit<Setting, 'source'>, problems: string[]): unknown {
-  const value = fromText(row, text);
+/** What is wrong with the value of a setting, without secrets; `undefined` if it is valid. */
+function problemOf(row: Option, { text, label }: Written, value: unknown): string | undefined {
   const requirement = value === undefined ? undefined : unmetRequirement(row, value);
+  if (requirement === undefined) return undefined;
   const shown = withoutPasswords(text);
   // The password of a URL may be where no URL has one, for example if the scheme is missing.
   const safe =
     row.kind === 'URL' && !shown.includes('(hidden)@') ? shown.replace(/^.*@/s, '(hidden)@') : shown;
   // A text longer than each choice may be a key, as in `--auth KEY`.
   const mayBeKey = row.kind === 'KEYS' || row.values?.every(({ length }) => length < text.length);
-  const found = mayBeKey ? '' : `, not ${JSON.stringify(safe)}`;
-  if (requirement !== undefined) problems.push(`${label} must be ${requirement}${found}`);
-  return value;
+  return `${label} must be ${requirement}${mayBeKey ? '' : `, not ${JSON.stringify(safe)}`}`;
 }
 
 const words = new Map(
