@@ -229,6 +229,26 @@ describe('the death of a worker during a replacement', () => {
     await pool.stop();
   });
 
+  it('no worker starts for the next old one when the service stops meanwhile', async (t) => {
+    const forks: FakeWorker[] = [];
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      setImmediate(() => worker.emit('message', ready));
+      forks.push(worker);
+      return worker as unknown as Worker;
+    });
+    const pool = createPool(2, 60_000);
+    await pool.start();
+    const reloaded = pool.reload();
+    await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']), patience);
+    const stopped = pool.stop();
+    forks[0]?.emit('exit', 0, null);
+    await nextTurn();
+    for (const worker of forks) worker.emit('exit', 0, null);
+    await Promise.all([reloaded, stopped]);
+    assert.equal(forks.length, 3);
+  });
+
   it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
     const forks: FakeWorker[] = [];
     t.mock.method(cluster, 'fork', () => {
