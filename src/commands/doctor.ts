@@ -4,8 +4,8 @@ import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { connect } from 'node:tls';
 import { type Config, optionRows } from '../config.ts';
+import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
-import { StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
@@ -32,9 +32,7 @@ export const doctor: Command = {
     // Read once, because a named pipe cannot be read again.
     const onPipe = (path: string) =>
       stderr.write(`users-service: waiting for the writer of the pipe ${path}\n`);
-    const files = await readFiles(parsed, { onPipe }).catch((error: unknown) =>
-      error instanceof UsageError ? error : Promise.reject(error),
-    );
+    const files = await readFiles(parsed, { onPipe }).catch((error: UsageError) => error);
     const levels = new Set<Finding['level']>();
     const examineProcess = async () => [examineNode(nodeVersion)];
     const examineReads = () =>
@@ -97,8 +95,7 @@ async function examinePorts({ config }: ParsedConfig, files: Files | UsageError)
       await tryPort(option, host, number);
       return ok(number === 0 ? `${name}: any free one` : `${name}: ${host}:${number} is free`);
     } catch (error) {
-      if (!(error instanceof StartError)) throw error;
-      const what = `${name}: ${error.message}`;
+      const what = `${name}: ${messageOf(error)}`;
       return what.endsWith(' is in use')
         ? await examineUsedPort(what, number, config, files)
         : fail(what, 'choose another address or port');

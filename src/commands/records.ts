@@ -236,10 +236,9 @@ function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
   if (endSha256 !== undefined && endSha256 !== digestOf(fields))
     throw new Error('the end record is damaged: it does not match its checksum');
   const { records, sha256, ...ids } = fields;
-  if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
-    sha256,
+    sha256: String(sha256),
     lastIds: byKind((kind) => parseInteger(lastIdField(kind), ids[lastIdField(kind)], 0)),
   };
 }
