@@ -98,7 +98,7 @@ export function readBody(
       if (length >= pauseAt) {
         pauseAt = length + pauseEveryBytes;
         message.pause();
-        void scheduler.pause(pauseEveryBytes).then(() => message.resume());
+        scheduler.addBody(() => message.resume());
       }
     }
   };

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers';
 const turnMs = 2;
 // Estimates the time of writes, which Node does after the tasks of a turn. Only a client with a small window is slower.
 const bytesPerMs = 128 * 1024;
-// At most this many new connections are read in a turn.
+// At most this many new connections, and as many long bodies, are read in a turn.
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more connections are probably waiting.
 const floodAfterTurns = 16;
@@ -28,10 +28,11 @@ type Task = () => unknown;
 export class Scheduler {
   /** The oldest first. In a flood, taking only these would delay all; taking only the newest, some for long. */
   readonly #connections: (() => void)[] = [];
+  readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
   readonly #started: (() => void)[] = [];
   readonly #tasks: Task[] = [];
-  /** Streams, long bodies, and other work that repeats. A fast client always makes its stream wait for a next chunk. */
+  /** Streams, and other work that repeats. A fast client always makes its stream wait for another chunk. */
   readonly #chunks: (() => void)[] = [];
   #isChunkFirst = false;
   #isScheduled = false;
@@ -47,6 +48,11 @@ export class Scheduler {
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#add(this.#connections, take);
+  }
+
+  /** Resumes a long body in a later turn. */
+  addBody(resume: () => void): void {
+    this.#add(this.#bodies, resume);
   }
 
   /** Whether a task may run at once: no connection or task waits, and the turn has time left. May begin a turn. */
@@ -69,7 +75,7 @@ export class Scheduler {
     return new Promise((resolve) => this.#add(this.#started, resolve));
   }
 
-  /** Resolves when work that repeats may continue with a chunk of `bytes` bytes. New requests start meanwhile. */
+  /** Resolves when work that repeats may continue, to write a chunk of `bytes` bytes. New requests start meanwhile. */
   pause(bytes = 0): Promise<void> {
     return new Promise((resolve) => {
       this.#add(this.#chunks, () => {
@@ -102,12 +108,13 @@ export class Scheduler {
       await this.#runTasks();
     }
     this.#isScheduled = false;
-    if (this.#waiting > 0) this.#schedule();
+    if (this.#waiting + this.#bodies.length > 0) this.#schedule();
   };
 
   #read(): void {
     for (let i = 0; i < maxReadsPerTurn; i += 1) {
       (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
+      this.#bodies.shift()?.();
     }
   }
 

@@ -164,7 +164,7 @@ test('a body may have 128 KiB, unless its handler accepts more', async (t) => {
 
 test('reading a body pauses once for each 64 KiB, and not for each of its chunks', async (t) => {
   const { port } = await startKit(t, routes);
-  const pauses = t.mock.method(scheduler, 'pause');
+  const pauses = t.mock.method(scheduler, 'addBody');
   const length = 200 * 1024;
   const chunks = ok(length).match(/.{256}/g) ?? [];
   const { body } = await (await Wire.open(t, port))
