@@ -136,7 +136,6 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`);
-    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
     const showUser = async (id: number) => {
       await showView(page, `/users/${id}`);
       await page.getByText(`User ${id} · version`).waitFor();

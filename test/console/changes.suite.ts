@@ -54,7 +54,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       names.map((name) => ({ name })),
     );
     const page = await open(t, `${http}/`, { initScript: hiding });
-    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
     /** Shows the list or a user after adding these posts, without the marks and counts of earlier tests. */
     const show = async (id?: number, titles: readonly string[] = []) => {
       const user = id === undefined ? '/' : `/users/${id}`;

@@ -34,7 +34,6 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(http, numbered(12));
     const page = await open(t, `${http}/#/users/1`);
-    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
 
     await t.test('each focused element has a visible focus mark', async () => {
       await page.getByRole('heading', { name: 'user 001' }).waitFor();

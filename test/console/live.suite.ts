@@ -130,7 +130,6 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/`, { clock: true });
     await page.getByText('Healthy').waitFor();
     await poll(page);
-    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
 
     await t.test('figures are marked as not updated only during an outage', async () => {
       assert.equal(await page.locator('#live[data-stale]').count(), 0);

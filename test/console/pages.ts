@@ -71,6 +71,8 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
     const page = (fresh ? undefined : takeIdle(url, clock)) ?? (await newPage(clock));
     const initScript = options.initScript && (await page.addInitScript({ content: options.initScript }));
     const problems = watch(page);
+    // As long as a page has a route, it keeps no files, and each of its requests waits for this process.
+    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
     endings.set(t.fullName, [
       ...(endings.get(t.fullName) ?? []),
       async () => {

@@ -31,7 +31,6 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus'].map((name) => ({ name })),
     );
     const page = await open(t, `${http}/`);
-    t.afterEach(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
 
     /** Opens a user after adding these posts, without the messages of earlier tests on the page. */
     async function openAuthor(id: number, titles: readonly string[] = []) {

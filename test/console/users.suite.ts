@@ -154,7 +154,6 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         assert.equal(await form.getByLabel('Name').isEditable(), true);
         assert.equal(await form.getByRole('alert').count(), 0);
         assert.equal(await form.getByRole('button', { name: 'Discard' }).isVisible(), false);
-        await page.unroute('**/users/2');
       },
     );
 
