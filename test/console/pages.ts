@@ -112,6 +112,8 @@ async function reset(page: Page, clock: boolean): Promise<void> {
     await page.waitForURL('about:blank');
   }
   page.removeAllListeners();
+  // Playwright would still create an object for each request, although nothing listens.
+  page.off('request', () => undefined);
 }
 
 const away = new Set<string>();
