@@ -221,3 +221,20 @@ test('no suite of the console awaits before it declares its tests', () => {
     [],
   );
 });
+
+test('npm test runs each test file once', () => {
+  const { scripts }: { scripts: { test: string } } = JSON.parse(textOf('package.json'));
+  const [run, joined] = [/"(test\/[^"]+)"/g, /importTests\('(.+)'\)/g];
+  const folders = globSync('test/joined/*.ts', { cwd: root }).flatMap((file) => [
+    ...textOf(file).matchAll(joined),
+  ]);
+  const patterns = [
+    ...[...scripts.test.matchAll(run)].map(([, pattern = '']) => pattern),
+    ...folders.map(([, folder]) => `test/${folder}/!(*.alone).test.ts`),
+  ];
+  const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root }));
+  assert.deepEqual(
+    files.filter((file) => file.endsWith('.test.ts')).sort(),
+    globSync('test/**/*.test.ts', { cwd: root }).sort(),
+  );
+});
