@@ -127,7 +127,7 @@ for (const [what, start] of stores) {
     assert.equal(Array.isArray(json) && json.length, 10);
   });
 
-  for (const sort of ['id', '-id', 'name', '-name,id', 'role,-name']) {
+  for (const sort of ['id', 'role,-name']) {
     test(`following the next links sorted by ${sort} skips no user while others write: ${what}`, async (t) => {
       const copies = await start(t);
       const base = copies[0]?.http ?? '';

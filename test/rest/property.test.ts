@@ -5,10 +5,10 @@ import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
 // Generated bodies are compared with a second, independent implementation of the rules. A failure prints the
-// seed and the number of the body. The same seeds run every time.
+// number of the body. The same seed runs every time.
 
-const seeds = [1, 2];
-const bodiesPerSeed = 200;
+const seed = 1;
+const bodies = 200;
 const headers = { 'content-type': 'application/json' };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -75,35 +75,33 @@ const targets: readonly {
 ];
 
 for (const { line, shape, accepts, result } of targets) {
-  for (const seed of seeds) {
-    test(`${line} accepts exactly the valid bodies and stores them unchanged (seed ${seed})`, async (t) => {
-      const { http } = await startService(t);
-      let user = (await send(http, 'POST /users', { json: { name: 'Ann', role: 'admin' } })).json;
-      const pristine = Reflect.ownKeys(Object.prototype);
-      const chance = new Chance(seed);
-      const verdicts = { taken: 0, refused: 0 };
-      for (let i = 0; i < bodiesPerSeed; i += 1) {
-        const value = chance.below(8) === 0 ? chance.json() : plausible(chance, shape);
-        const answer = await send(http, line, { body: JSON.stringify(value), headers });
-        const details = `body ${i}: ${JSON.stringify(value)} got ${answer.status} ${answer.text}`;
-        if (isObject(value) && accepts(value)) {
-          verdicts.taken += 1;
-          assert.ok(answer.status === 200 || answer.status === 201, details);
-          const stored = await readBack(http, line, answer);
-          const expected = result(value, isObject(user) ? user : {});
-          assert.deepEqual(stored, { ...expected, id: stored['id'] }, details);
-          if (line.endsWith(' /users/1')) user = stored;
-        } else {
-          verdicts.refused += 1;
-          assert.equal(answer.status, 400, details);
-          assert.notEqual(errorOf(answer), '');
-          assert.deepEqual((await send(http, 'GET /users/1')).json, user, details);
-        }
+  test(`${line} accepts exactly the valid bodies and stores them unchanged`, async (t) => {
+    const { http } = await startService(t);
+    let user = (await send(http, 'POST /users', { json: { name: 'Ann', role: 'admin' } })).json;
+    const pristine = Reflect.ownKeys(Object.prototype);
+    const chance = new Chance(seed);
+    const verdicts = { taken: 0, refused: 0 };
+    for (let i = 0; i < bodies; i += 1) {
+      const value = chance.below(8) === 0 ? chance.json() : plausible(chance, shape);
+      const answer = await send(http, line, { body: JSON.stringify(value), headers });
+      const details = `body ${i}: ${JSON.stringify(value)} got ${answer.status} ${answer.text}`;
+      if (isObject(value) && accepts(value)) {
+        verdicts.taken += 1;
+        assert.ok(answer.status === 200 || answer.status === 201, details);
+        const stored = await readBack(http, line, answer);
+        const expected = result(value, isObject(user) ? user : {});
+        assert.deepEqual(stored, { ...expected, id: stored['id'] }, details);
+        if (line.endsWith(' /users/1')) user = stored;
+      } else {
+        verdicts.refused += 1;
+        assert.equal(answer.status, 400, details);
+        assert.notEqual(errorOf(answer), '');
+        assert.deepEqual((await send(http, 'GET /users/1')).json, user, details);
       }
-      assert.ok(Math.min(verdicts.taken, verdicts.refused) > bodiesPerSeed / 20, JSON.stringify(verdicts));
-      assert.deepEqual(Reflect.ownKeys(Object.prototype), pristine);
-    });
-  }
+    }
+    assert.ok(Math.min(verdicts.taken, verdicts.refused) > bodies / 20, JSON.stringify(verdicts));
+    assert.deepEqual(Reflect.ownKeys(Object.prototype), pristine);
+  });
 }
 
 /** An object that is usually similar to a valid body. */
