@@ -67,12 +67,11 @@ async function runClaiming(t: TestContext, version: string, script: string, opti
 }
 
 const skipShell = process.platform === 'win32' && 'Windows runs no scripts of a shell';
-const printVersion = 'node src/main.ts --version';
 
 for (const [what, script, options] of [
   // Without the option, Node.js would read TypeScript, and so run the check of main.ts.
   ['npm start', scripts.start, '--no-experimental-strip-types'],
-  ['the command', printVersion, ''],
+  ['the command', 'node src/main.ts --version', ''],
 ] as const) {
   test(`${what} prints one clear line on a Node.js that is too old`, { skip: skipShell }, async (t) => {
     for (const version of ['23.11.1', '24.6.0']) {
@@ -83,9 +82,13 @@ for (const [what, script, options] of [
   });
 }
 
-test('the command runs on the oldest supported Node.js and on newer ones', { skip: skipShell }, async (t) => {
-  for (const version of ['24.7.0', '24.10.0', '25.0.0']) {
-    const { code, stderr } = await runClaiming(t, version, printVersion);
-    assert.deepEqual({ version, code, stderr }, { version, code: 0, stderr: '' });
-  }
+test('the oldest supported Node.js and newer ones pass the check', async () => {
+  const script = `
+    for (const value of ['24.7.0', '24.10.0', '25.0.0']) {
+      Object.defineProperty(process.versions, 'node', { value });
+      require('./src/require-node.cjs');
+      delete require.cache[require.resolve('./src/require-node.cjs')];
+    }`;
+  const { code, stderr } = await runTool(process.execPath, ['--eval', script], { cwd: root });
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
 });
