@@ -230,7 +230,7 @@ test('npm test runs each test file once', () => {
   ]);
   const patterns = [
     ...[...scripts.test.matchAll(run)].map(([, pattern = '']) => pattern),
-    ...folders.map(([, folder]) => `test/${folder}/!(*.alone).test.ts`),
+    ...folders.map(([, folder]) => `test/${folder}/**/!(*.alone).test.ts`),
   ];
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root }));
   assert.deepEqual(
