@@ -65,10 +65,8 @@ async function check(page: Page, state: string, looks: readonly Look[], without?
 
 suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
-  // On a slow machine axe takes minutes.
-  const patience = { timeout: 600_000 };
 
-  test('axe finds no serious problem in the list and the open user', patience, async (t) => {
+  test('axe finds no serious problem in the list and the open user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }, { name: 'Bob' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'A title', body: 'some text' } });
@@ -88,7 +86,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'user, error, post, requests', looksOfConsole);
   });
 
-  test('axe finds no serious problem in the dialogs', patience, async (t) => {
+  test('axe finds no serious problem in the dialogs', async (t) => {
     // Without the feed of changes, a conflict appears when the user is saved.
     const options = { auth: 'writes', apiKeys: ['key'], changesKept: false } as const;
     const { http } = await startService(t, options);
@@ -114,7 +112,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'conflict', looksOfConsole);
   });
 
-  test('axe finds no serious problem on the page of the API', patience, async (t) => {
+  test('axe finds no serious problem on the page of the API', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/api.html`, { width: 360 });
     await page.locator('article').first().waitFor();
@@ -148,7 +146,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'an operation of the API', looksOfReference);
   });
 
-  test('axe finds no serious problem without users and without a server', patience, async (t) => {
+  test('axe finds no serious problem without users and without a server', async (t) => {
     const { http, service } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('No users yet').waitFor();

@@ -3,7 +3,7 @@ import { suite, type TestContext, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { expectAway, manySteps, useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
@@ -132,7 +132,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
   });
 
-  test('requests that fail or lose their responses on one page', manySteps, async (t) => {
+  test('requests that fail or lose their responses on one page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`);

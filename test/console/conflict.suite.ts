@@ -4,7 +4,7 @@ import type { Locator, Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { loadModule, type MergeModule } from './modules.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, changeUser, readUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
@@ -51,7 +51,7 @@ suite('console: merging two changes of a user', () => {
 suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('changes of the same user by two persons', manySteps, async (t) => {
+  test('changes of the same user by two persons', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     const page = await open(t, `${http}/`);
     /** Opens a new user, with a role or without one. */

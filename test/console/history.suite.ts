@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, firstNameIs, numbered, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
@@ -12,7 +12,7 @@ const press = (page: Page, name: string) => page.getByRole('button', { name, exa
 suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('the history has the pages of the list and the opened users', manySteps, async (t) => {
+  test('the history has the pages of the list and the opened users', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(35));
     const page = await open(t, `${http}/#/?limit=10`);

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, firstNameIs, numbered, openUser, readUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
@@ -30,7 +30,7 @@ function focused(page: Page, selector: string): Promise<void> {
 suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('the focus on a page whose users are opened one after another', manySteps, async (t) => {
+  test('the focus on a page whose users are opened one after another', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(12));
     const page = await open(t, `${http}/#/users/1`);

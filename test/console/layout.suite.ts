@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, firstNameIs, holdReads, numbered, showView } from './people.ts';
 import { startService } from './service.ts';
 
@@ -134,7 +134,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     }
   });
 
-  test('several views of one page', manySteps, async (t) => {
+  test('several views of one page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('a list of several pages', manySteps, async (t) => {
+  test('a list of several pages', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(65));
     const page = await open(t, 'about:blank');

@@ -6,9 +6,6 @@ import { closeBrowser, launchBrowser } from '../kit/browser.ts';
 // Much longer than any step takes.
 const patienceMs = 60_000;
 
-/** For a test of many steps. Each step still has the time limit of the test run. */
-export const manySteps = { timeout: 600_000 };
-
 export interface PageOptions {
   readonly width?: number;
   readonly height?: number;

@@ -3,14 +3,14 @@ import { suite, test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('posts of a user can be changed and deleted', manySteps, async (t) => {
+  test('posts of a user can be changed and deleted', async (t) => {
     // Changes of other clients then conflict only when the form is saved.
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Bob' }]);

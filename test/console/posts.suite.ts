@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
@@ -24,7 +24,7 @@ const numberedPosts = (count: number) => Array.from({ length: count }, (_, i) =>
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('posts of users who are open one after another', manySteps, async (t) => {
+  test('posts of users who are open one after another', async (t) => {
     const { http } = await startService(t);
     await addUsers(
       http,

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
-import { expectAway, manySteps, useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { startService } from './service.ts';
 
 const description = JSON.parse(readFileSync(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
@@ -34,7 +34,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
   };
   const article = (page: Page, name: string) => page.getByRole('article', { name, exact: true });
 
-  test('the page of the API has all operations, and helps to find one', manySteps, async (t) => {
+  test('the page of the API has all operations, and helps to find one', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http);
 

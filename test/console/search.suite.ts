@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
@@ -19,7 +19,7 @@ const everyone = people.map(({ name }) => name);
 suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('users can be searched by name and role', manySteps, async (t) => {
+  test('users can be searched by name and role', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, people);
     const page = await open(t, `${http}/`, { clock: true, fresh: true });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { manySteps, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
@@ -17,7 +17,7 @@ import { startService } from './service.ts';
 suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('users can be created and changed', manySteps, async (t) => {
+  test('users can be created and changed', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
 

@@ -109,8 +109,7 @@ async function createProject(t: TestContext, { files, proto }: Language, address
 
 describe('the client of proto/README.md is generated, compiled, and prints the name of user 1', () => {
   for (const language of languages) {
-    // On a slow machine Maven takes minutes.
-    it(`in ${language.name}`, { skip: language.skip, timeout: 600_000 }, async (t) => {
+    it(`in ${language.name}`, { skip: language.skip }, async (t) => {
       const { http, grpc } = await startService(t, { grpcPort: 0 });
       await send(http, 'POST /users', { json: { name: 'Ada' } });
       const cwd = await createProject(t, language, grpc);
