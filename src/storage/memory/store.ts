@@ -116,7 +116,10 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   });
 }
 
-/** The rows of a page and one more, without their versions. Rows after a position are found even if the row of the position was deleted. */
+/**
+ * The rows of a page and one more, without their versions. Rows after a position are found even if the row of the
+ * position was deleted.
+ */
 function pageOf(rows: readonly Row[], { sort, start, limit }: ListQuery<string>): object[] {
   const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
   const rest =
