@@ -1,16 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
-import { readStoreNumbers, type Scratch } from '../store.ts';
+import type { Scratch } from '../store.ts';
 import { hostsOf, loadDriver } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
-import { numbers } from './store.ts';
 
 // Creating and removing schemas takes longer than the calls of a service.
-const limits = { poolSize: 1, waitTimeoutMs: 10_000, statementTimeoutMs: 60_000, lockTimeoutMs: 60_000 };
+const limits = {
+  poolSize: 1,
+  maxWaiting: 1_000,
+  waitTimeoutMs: 10_000,
+  pingTimeoutMs: 10_000,
+  statementTimeoutMs: 60_000,
+  lockTimeoutMs: 60_000,
+  idleInTransactionTimeoutMs: 60_000,
+};
 
 export async function openPostgresScratch(url: string): Promise<Scratch> {
   const { Client } = await loadDriver();
-  const settings = { ...readStoreNumbers(limits, numbers), writable: true, hosts: hostsOf(Client, url) };
+  const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };
   const createClient = (connectionString: string) => new Client({ connectionString });
   const pool = new PostgresPool(createClient, settings, () => {});
   await pool.read({ text: 'SELECT' }, []).catch(async (caught) => {

@@ -61,7 +61,7 @@ export interface PostgresStoreOptions {
   readonly onStandbyRead?: (read: StandbyRead) => void;
 }
 
-export const numbers = {
+const numbers = {
   poolSize: [10, 1, 1_000],
   waitTimeoutMs: [2_000, 1, maxTimerMs],
   maxWaiting: [1_000, 0, 1_000_000],
