@@ -159,10 +159,10 @@ export class HttpListener {
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
     const { router, limits, checkHost, corsHeaders, optionsHeaders } = this.#shared;
-    const { raw, connection } = request;
+    const { raw, response, connection } = request;
     try {
       // The body was malformed or late before the request could start.
-      if (connection.failure !== undefined && !raw.complete) throw connection.failure;
+      if (connection.rejected === response) throw connection.failure;
       checkFraming(raw, limits.maxHeaders);
       checkHost?.(raw);
       const { method } = request;

@@ -92,8 +92,8 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     afterResponse(newest, () => refuse(socket, refusal, observe));
   // Too late for another status: the current response is the last one.
   else if (newest.headersSent) afterResponse(newest, () => endSocket(socket));
-  // A pipelined request is rejected in its turn.
   else if (running?.response === newest) running.fail(refusal);
+  else connection.rejected = newest;
 }
 
 /** Handles CONNECT, for which Node has no response object. */

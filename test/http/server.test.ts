@@ -378,7 +378,12 @@ const completed: readonly [what: string, start: string, rest: string][] = [
     head('GET /slow') + chunkedHead.slice(0, 20),
     chunkedHead.slice(20) + body,
   ],
-  ['a body behind a running request', head('GET /slow') + chunkedHead, body + post('/echo', '[]')],
+  ['chunks behind a running request', head('GET /slow') + chunkedHead, body + post('/echo', '[]')],
+  [
+    'a short body behind a running request',
+    head('GET /slow') + head('POST /echo', 'Content-Type: application/json', 'Content-Length: 2'),
+    `[]${post('/echo', '[]')}`,
+  ],
 ];
 
 test('a request is not handled if its rest arrives after 408, because its client may repeat it', {
