@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -215,7 +214,8 @@ export async function openSqliteScratch(path: string): Promise<Scratch> {
   const file = realPath(path);
   const folder = await mkdtemp(join(nearestFolder(dirname(file)), `${basename(file)}.verify-`));
   return {
-    next: async () => `sqlite:${join(folder, `${randomUUID()}.db`)}`,
+    // The global `crypto`, because an import would load it at each start.
+    next: async () => `sqlite:${join(folder, `${crypto.randomUUID()}.db`)}`,
     remove: () => rm(folder, { recursive: true, force: true }),
   };
 }
