@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
+import { identityAt } from '../storage/sqlite/file.ts';
 import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
@@ -50,6 +51,7 @@ export const copy: Command = {
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
+    if (identityOf(fromUrl) === identityOf(toUrl)) throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
@@ -59,8 +61,7 @@ export const copy: Command = {
     if (present > 0) await checkSubset(target, source);
     // Every import restarts the feed, so an earlier copy has another position.
     const isAtSource = position !== undefined && position === (await target.changes?.position());
-    if (isAtSource && present > 0 && present === total)
-      throw new UsageError('--from and --to lead to the same store, or to a copy of its files');
+    if (isAtSource && present > 0 && present === total) throw sameStore;
     // First, as in `import`.
     await target.continueIds(byKind((kind) => summary[kind].lastId));
     const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
@@ -82,6 +83,14 @@ export const copy: Command = {
     stdout.write(`copied ${new Intl.ListFormat('en').format(counts)}, sha256 ${read.sha256}\n`);
   },
 };
+
+const sameStore = new UsageError('--from and --to lead to the same store, or to a copy of its files');
+
+/** The identity of a store. If it is written meanwhile, the feed does not reveal that two URLs lead to it. */
+function identityOf(url: string): string {
+  const file = schemeOf(url)?.lasting?.file?.(url);
+  return (file && identityAt(file)) ?? url;
+}
 
 /** Fails unless the source contains every record of the target. Both return their lines in the same order. */
 async function checkSubset(target: Store, source: Store): Promise<void> {

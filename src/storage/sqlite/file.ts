@@ -195,7 +195,7 @@ export function watchFiles(files: OpenFiles) {
 }
 
 /** The device and the inode number of the file at a path; `undefined` if it is missing. */
-function identityAt(path: string): string | undefined {
+export function identityAt(path: string): string | undefined {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats && `${stats.dev} ${stats.ino}`;
 }
