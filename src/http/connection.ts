@@ -32,7 +32,7 @@ export class Connection {
   isPausedByChunks = false;
   /** The number of TLS keys so far. */
   keys = 0;
-  /** When reading began, then when the latest response ended, by `performance.now()`; before that, Infinity. */
+  /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
   /** The size of the waiting pipelined requests, according to their heads; 0 if none waits. */
   #waitingBytes = 0;

@@ -31,7 +31,9 @@ export interface ConnectionsOptions {
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
-  /** The open connections. With TLS, each is replaced by its TLS socket when its handshake ends. */
+  /** The accepted connections that are not read yet. None is idle, and a burst would fill a search with them. */
+  readonly #unread = new Set<Socket>();
+  /** The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. */
   readonly #open = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
   /** Where the search for an idle connection continues. */
@@ -47,6 +49,8 @@ export class Connections {
     const takesTurns = !isSecure(server);
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
+      this.#unread.delete(socket);
+      track(this.#open, socket);
       connectionOf(socket).idleSince = performance.now();
       for (const listener of nodeListeners) listener.call(server, socket);
       if (takesTurns) socket.resume();
@@ -54,10 +58,9 @@ export class Connections {
     // The type of `http.Server` lacks this option.
     Object.assign(server, { pauseOnConnect: takesTurns });
     server.on('connection', (socket: Socket) => {
-      const isFull = options.max > 0 && this.#open.size >= options.max;
+      const isFull = options.max > 0 && this.count >= options.max;
       if (isFull && !this.#makeRoom()) return this.#reject(socket);
-      track(this.#open, socket);
-      connectionOf(socket).idleSince = Number.POSITIVE_INFINITY;
+      track(this.#unread, socket);
       if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
@@ -80,12 +83,12 @@ export class Connections {
 
   /** The number of open connections, without those that are being rejected. */
   get count(): number {
-    return this.#open.size;
+    return this.#unread.size + this.#open.size;
   }
 
   /** All connections, including those in their TLS handshake, which `closeAllConnections` does not close. */
   get sockets(): readonly Socket[] {
-    return [...this.#open, ...this.#rejecting];
+    return [...this.#unread, ...this.#open, ...this.#rejecting];
   }
 
   /** The connections of a server with TLS whose handshake has not ended. */

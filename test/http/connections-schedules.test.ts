@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
@@ -61,6 +62,24 @@ async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
   }
   if (scheduler.oneIn(2)) socket.destroy();
 }
+
+it('each connection of a burst replaces an idle one, although many of them are not read yet', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const server = new EventEmitter();
+  new Connections(server as unknown as Server, {
+    ...{ max: 300, maxIdleMs: 0, checkingIntervalMs },
+    warn: () => undefined,
+    reject: () => assert.fail('a connection was rejected while another was idle'),
+  });
+  const sockets = Array.from({ length: 550 }, () => new FakeSocket().pause());
+  const accept = (from: number, to?: number) =>
+    sockets.slice(from, to).map((socket) => server.emit('connection', socket));
+  accept(0, 300);
+  while (sockets.slice(0, 300).some(({ paused }) => paused)) await nextTurn();
+  now = minIdleMs;
+  accept(300);
+});
 
 testSchedules(
   'a server accepts connections up to its maximum, and closes only those that are idle',
