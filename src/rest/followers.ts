@@ -209,8 +209,7 @@ export class Followers {
         return await scheduler.pause();
       }
       const position = await this.feed.position();
-      // Meanwhile all followers may have left, and others may have started a new reader.
-      if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
+      this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
       this.#wake();
     } catch (cause) {
       if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
