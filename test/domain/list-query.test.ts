@@ -193,6 +193,7 @@ describe('parseUserQuery', () => {
     ['page=1&cursor=abc', 'page'],
     ['limit=', 'limit'],
     ['limit=+5', 'limit'],
+    ['limit=05', 'limit'],
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
     ['limit=-5', 'limit'],

@@ -120,6 +120,22 @@ test('a short part of a packet that a call waits with does not keep the packet i
   assert.deepEqual(held(kept), [4_096, 100, 600, 4_096]);
 });
 
+test('a call may have 1,000 short chunks, and is closed at the next', async (t) => {
+  const limits = limitStreams(
+    () => true,
+    () => undefined,
+  );
+  const close = t.mock.fn();
+  const stream = Object.assign(new Readable({ read: () => undefined }), { close });
+  channel('http2.server.stream.created').publish({ stream, headers: {} });
+  for (let i = 0; i < 1_000; i += 1) stream.push(Buffer.of(1));
+  assert.equal(close.mock.callCount(), 0);
+  stream.push(Buffer.of(1));
+  assert.equal(close.mock.callCount(), 1);
+  channel('http2.server.stream.close').publish({ stream });
+  await limits.end();
+});
+
 test('a call that is closed for its binary metadata keeps none of it, so that grpc-js does not parse it', async (t) => {
   const limits = limitStreams(
     () => true,

@@ -166,6 +166,7 @@ const ranges: readonly [header: string | undefined, size: number, want: Range | 
   [`bytes=${nines}-`, 10, 'unsatisfiable'],
   ['bytes=-0', 10, 'unsatisfiable'],
   ['bytes=0-', 0, 'unsatisfiable'],
+  ['bytes=-0', 0, 'unsatisfiable'],
   ['bytes=-1', 0, undefined],
   ['bytes=4-2', 10, undefined],
   ['bytes=0-1,3-4', 10, undefined],

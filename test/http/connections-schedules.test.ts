@@ -175,6 +175,7 @@ it('a connection that was not read yet is not closed for a new one', () =>
     const unread = connect();
     const others = [connect(), connect()];
     assert.deepEqual(rejected, others);
+    assert.deepEqual(connections.sockets, [unread, ...others]);
     await eventLoop.wait();
     scheduler.now += minIdleMs;
     const newest = connect();

@@ -547,8 +547,9 @@ describe('the check for a truncated log of SQLite', () => {
     const log = `${path}-wal`;
     for (const file of [path, log, `${path}-shm`]) writeFileSync(file, '');
     const restart = (salt: number) => {
-      const header = Buffer.alloc(logHeaderBytes, salt);
+      const header = Buffer.alloc(logHeaderBytes);
       header.writeUInt32BE(0x377f0682);
+      header.writeUInt32BE(salt, 16);
       writeFileSync(log, header, { flag: 'r+' });
     };
     const watched = watchFiles(openFiles(path, path));
@@ -599,6 +600,21 @@ describe('the check for a truncated log of SQLite', () => {
       check();
     });
   }
+
+  it('fails when a long log was shortened without a restart', () => {
+    const { log, check } = watch();
+    truncateSync(log, 2 * maxIdleLogBytes);
+    check();
+    check();
+    truncateSync(log, 2 * maxIdleLogBytes - 1);
+    assert.throws(check, DomainError);
+  });
+
+  it('fails when the index of the log was removed before it was first seen', () => {
+    const path = join(temporaryFolder(), 'users.db');
+    for (const file of [path, `${path}-wal`]) writeFileSync(file, '');
+    assert.throws(watchFiles(openFiles(path, path)).check, DomainError);
+  });
 
   it('passes with a log of a processor with the other byte order', () => {
     const { log, check } = watch();
