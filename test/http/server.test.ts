@@ -97,38 +97,58 @@ test('a handler that waits for a malformed body ends, and its request is reporte
   );
 });
 
+/** A client whose connection passes nothing that it does not read. The buffers of the kernel would take a response. */
+function connectUnbuffered(t: TestContext, handlers: Readonly<Record<string, Handler>>, observe = () => {}) {
+  const face = createFace(handlers, {
+    ...{ basePath: '', observe, commonHeaders: {} },
+    limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 300 },
+    toErrorResponse: () => new HttpError(500, 'internal error'),
+  });
+  const server = createServer(face.listener);
+  server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, () => undefined));
+  const [near, far] = duplexPair({ highWaterMark: 1 });
+  t.after(() => far.destroy());
+  server.emit('connection', far);
+  const read = async () => {
+    const start = near.read() ?? '';
+    await once(near, 'readable');
+    return `${start}${near.read()}`;
+  };
+  return { face, near, far, read };
+}
+
 for (const [what, before] of [
   ['the only request', ''],
   ['a pipelined request', head('GET /slow')],
 ] as const) {
   test(`the connection of ${what} with a malformed body is closed if its client does not read the rejection`, async (t) => {
     const slow = held();
-    const limits = { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 300 };
-    const face = createFace(
-      { 'GET /slow': slow.handle, 'POST /echo': echo },
-      {
-        ...{ basePath: '', observe: () => undefined, commonHeaders: {}, limits },
-        toErrorResponse: () => new HttpError(500, 'internal error'),
-      },
-    );
-    const server = createServer(face.listener);
-    server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, () => undefined));
-    // The buffers of the kernel would take the rejection. This pair passes nothing that is not read.
-    const [near, far] = duplexPair({ highWaterMark: 1 });
-    t.after(() => far.destroy());
-    server.emit('connection', far);
+    const handlers = { 'GET /slow': slow.handle, 'POST /echo': echo };
+    const { face, near, far, read } = connectUnbuffered(t, handlers);
     near.write(`${before}${chunkedHead}zz\r\n`);
     if (before !== '') {
       await slow.called;
       slow.release();
-      near.read();
-      await once(near, 'readable');
-      assert.match(String(near.read()), /200 OK.*"held"$/s);
+      assert.match(await read(), /200 OK.*"held"$/s);
     }
     await once(far, 'close');
     assert.equal(face.inFlight, 0);
   });
 }
+
+test('a malformed body is rejected while its request runs, also if the response before it closes late', async (t) => {
+  const [first, second] = [held(), held()];
+  const handlers = { 'GET /slow': first.handle, 'POST /slow': second.handle };
+  const closed = Promise.withResolvers<void>();
+  const { near, read } = connectUnbuffered(t, handlers, closed.resolve);
+  near.write(head('GET /slow') + head('POST /slow', 'Transfer-Encoding: chunked'));
+  await first.called;
+  first.release();
+  assert.match(await read(), /200 OK.*"held"$/s);
+  await Promise.all([second.called, closed.promise]);
+  near.write('zz\r\n');
+  assert.match(await read(), /^HTTP\/1.1 500 /);
+});
 
 test('a client that sends for longer than `writeTimeoutMs` can still read the rejection of a malformed body', async (t) => {
   const { port } = await startKit(t, { 'POST /echo': echo }, { limits: { writeTimeoutMs: 100 } });
