@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, type TestContext, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
@@ -10,126 +10,123 @@ import {
   changeUser,
   firstNameIs,
   namesIn,
+  numbered,
   readUser,
   recordRequests,
   showView,
 } from './people.ts';
 import { startRestartable, startService } from './service.ts';
 
-/** A service that can stop and restart at the same address with the same data. */
-const startWithData = (t: TestContext) => startRestartable(t, { repository: createMemoryStore() });
-
 const outageText = 'The service is not responding';
 
 suite('console: a server that does not respond', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('a banner is shown until the server responds again, and then the list is reloaded', async (t) => {
-    const { http, stop, startAgain } = await startWithData(t);
-    await addUsers(http, [{ name: 'Ada' }]);
+  test('outages of the service of one page', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t, { repository: createMemoryStore() });
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }, ...numbered(8)]);
     const page = await open(t, `${http}/`);
-    await firstNameIs(page, 'Ada');
-    await stop();
-    await page.getByRole('button', { name: 'Refresh' }).click();
     const banner = page.getByRole('alert').filter({ hasText: outageText });
-    await banner.waitFor();
-    await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
-    // Click during the outage. After it, the page may reconnect before the click.
-    await banner.getByRole('button', { name: 'Try now' }).click();
-    await banner.waitFor();
-    await startAgain();
-    await changeUser(http, 1, { name: 'Ada Lovelace' });
-    await announced(page, 'The service is responding again');
-    await banner.waitFor({ state: 'detached' });
-    await firstNameIs(page, 'Ada Lovelace');
-    // The button had the focus.
-    await page.locator('#users-heading:focus').waitFor();
-  });
+    const show = async (view: string) => {
+      await banner.waitFor({ state: 'detached' });
+      await showView(page, view);
+    };
+    /** Stops the service, and restarts it with the same data after these actions. */
+    const outage = async <T>(actions: () => Promise<T>) => {
+      await stop();
+      return await actions().finally(() => startAgain());
+    };
 
-  /** A page that shows the first ten of eleven users. */
-  async function openList(t: TestContext) {
-    const service = await startWithData(t);
-    const drafts = Array.from({ length: 11 }, (_, i) => ({ name: `user ${i}` }));
-    await addUsers(service.http, drafts);
-    return { ...service, page: await open(t, `${service.http}/#/?limit=10`) };
-  }
+    await t.test(
+      'a banner is shown until the server responds again, and then the list is reloaded',
+      async () => {
+        await firstNameIs(page, 'Ada');
+        await outage(async () => {
+          await page.getByRole('button', { name: 'Refresh' }).click();
+          await banner.waitFor();
+          await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
+          // Click during the outage. After it, the page may reconnect before the click.
+          await banner.getByRole('button', { name: 'Try now' }).click();
+          await banner.waitFor();
+        });
+        await changeUser(http, 1, { name: 'Ada Lovelace' });
+        await announced(page, 'The service is responding again');
+        await banner.waitFor({ state: 'detached' });
+        await firstNameIs(page, 'Ada Lovelace');
+        // The button had the focus.
+        await page.locator('#users-heading:focus').waitFor();
+      },
+    );
 
-  test('a total that was counted before an outage is removed after it', async (t) => {
-    const { page, stop, startAgain } = await openList(t);
-    await page.getByRole('button', { name: 'Count all' }).click();
-    await page.getByText('11 in all').waitFor();
-    await stop();
-    await page.getByText(outageText).waitFor();
-    await startAgain();
-    await announced(page, 'The service is responding again');
-    await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
-  });
+    await t.test('a total that was counted before an outage is removed after it', async () => {
+      await show('/?limit=10');
+      await page.getByRole('button', { name: 'Count all' }).click();
+      await page.getByText('11 in all').waitFor();
+      await outage(() => banner.waitFor());
+      await announced(page, 'The service is responding again');
+      await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
+    });
 
-  test('a count that was requested during an outage is shown after it', async (t) => {
-    const { page, stop, startAgain } = await openList(t);
-    await firstNameIs(page, 'user 0');
-    await stop();
-    await page.getByRole('button', { name: 'Count all' }).click();
-    await page.getByText(outageText).waitFor();
-    await startAgain();
-    await page.getByText('11 in all').waitFor();
-  });
+    await t.test('a count that was requested during an outage is shown after it', async () => {
+      await show('/?limit=10');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await firstNameIs(page, 'Ada');
+      await outage(async () => {
+        await page.getByRole('button', { name: 'Count all' }).click();
+        await banner.waitFor();
+      });
+      await page.getByText('11 in all').waitFor();
+    });
 
-  test('a user that was submitted during an outage is created once after it', async (t) => {
-    const { http, stop, startAgain } = await startWithData(t);
-    const page = await open(t, `${http}/`);
-    await page.getByRole('button', { name: 'New user' }).click();
-    const dialog = page.getByRole('dialog', { name: 'New user' });
-    await dialog.getByLabel('Name').fill('Ada');
-    await stop();
-    await dialog.getByRole('button', { name: 'Create user' }).click();
-    await page.getByText(outageText).waitFor({ state: 'attached' });
-    assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
-    await startAgain();
-    await announced(page, 'Created Ada as user 1');
-    assert.deepEqual(await namesIn(page), ['Ada']);
-  });
+    await t.test('a user that was submitted during an outage is created once after it', async () => {
+      await show('/?name=Dee');
+      await page.getByRole('button', { name: 'New user' }).click();
+      const dialog = page.getByRole('dialog', { name: 'New user' });
+      await dialog.getByLabel('Name').fill('Dee');
+      await outage(async () => {
+        await dialog.getByRole('button', { name: 'Create user' }).click();
+        await page.getByText(outageText).waitFor({ state: 'attached' });
+        assert.equal(await dialog.getByLabel('Name').inputValue(), 'Dee');
+      });
+      await announced(page, 'Created Dee as user 12');
+      assert.deepEqual(await namesIn(page), ['Dee']);
+    });
 
-  test('unsaved changes of a user and a post survive an outage and a reload after it', async (t) => {
-    const { http, stop, startAgain } = await startWithData(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    const form = page.getByRole('form', { name: 'Edit user' });
-    await form.getByLabel('Name').fill('Ada Lovelace');
-    await page.getByText('Write a post').click();
-    await page.locator('#post-title').fill('Half a thought');
-    await stop();
-    await page.getByText(outageText).waitFor();
-    await startAgain();
-    await page.getByText(outageText).waitFor({ state: 'detached' });
-    await page.reload();
-    await form.waitFor();
-    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada Lovelace');
-    assert.equal(await page.locator('#post-title').inputValue(), 'Half a thought');
-    await form.getByRole('button', { name: 'Save' }).click();
-    await announced(page, 'Saved');
-    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
-  });
+    await t.test('unsaved changes of a user and a post survive an outage and a reload after it', async () => {
+      await show('/users/2');
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill('Bob L');
+      await page.getByText('Write a post').click();
+      await page.locator('#post-title').fill('Half a thought');
+      await outage(() => banner.waitFor());
+      await banner.waitFor({ state: 'detached' });
+      await page.reload();
+      await form.waitFor();
+      assert.equal(await form.getByLabel('Name').inputValue(), 'Bob L');
+      assert.equal(await page.locator('#post-title').inputValue(), 'Half a thought');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await announced(page, 'Saved');
+      assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Bob L' });
+    });
 
-  test('a deletion that was cancelled during an outage does not happen after it', async (t) => {
-    const { http, stop, startAgain } = await startWithData(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
-    await page.getByRole('button', { name: 'Delete…' }).click();
-    await stop();
-    await dialog.getByRole('button', { name: 'Delete user' }).click();
-    await page.getByText(outageText).waitFor({ state: 'attached' });
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await dialog.waitFor({ state: 'hidden' });
-    const requests = recordRequests(page);
-    await startAgain();
-    // A deletion that waits for the service is sent before the list is read again.
-    await announced(page, 'The service is responding again');
-    await firstNameIs(page, 'Ada');
-    await page.getByText('version 1').waitFor();
-    assert.ok(!requests.some((request) => request.method() === 'DELETE'));
-    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
+    await t.test('a deletion that was cancelled during an outage does not happen after it', async () => {
+      await show('/users/3');
+      const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      const requests = await outage(async () => {
+        await dialog.getByRole('button', { name: 'Delete user' }).click();
+        await page.getByText(outageText).waitFor({ state: 'attached' });
+        await dialog.getByRole('button', { name: 'Cancel' }).click();
+        await dialog.waitFor({ state: 'hidden' });
+        return recordRequests(page);
+      });
+      // A deletion that waits for the service is sent before the list is read again.
+      await announced(page, 'The service is responding again');
+      await firstNameIs(page, 'Ada');
+      await page.getByText('version 1').waitFor();
+      assert.ok(!requests.some((request) => request.method() === 'DELETE'));
+      assert.deepEqual(await readUser(http, 3), { id: 3, name: 'Cy' });
+    });
   });
 
   test('requests that fail or lose their responses on one page', async (t) => {

@@ -30,9 +30,9 @@ export function startService(
 
 /** A service at an address that another program cannot take while the service is stopped. */
 export async function startRestartable(t: TestContext, options: support.StartOptions = {}) {
-  const first = await support.startService(t, options);
+  let running = await support.startService(t, options);
   const forwarder = await openOnUsedPort(t, async (port) => {
-    const opened = await openForwarder(first.port, port);
+    const opened = await openForwarder(running.port, port);
     t.after(() => opened.close());
     return opened;
   });
@@ -41,10 +41,11 @@ export async function startRestartable(t: TestContext, options: support.StartOpt
     http,
     stop: () => {
       expectAway(t, http);
-      return first.service.close({ timeoutMs: 500 });
+      return running.service.close({ timeoutMs: 500 });
     },
     startAgain: async (again = options) => {
-      forwarder.moveTo((await support.startService(t, again)).port);
+      running = await support.startService(t, again);
+      forwarder.moveTo(running.port);
     },
   };
 }
