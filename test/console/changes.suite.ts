@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
+import type { Repository } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
@@ -222,6 +223,39 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await send(http, 'PATCH /users/10', { json: { name: 'Kit' } });
         await page.evaluate('hide(false)');
         await row(page, 'Kit').getByText('Changed').waitFor();
+      },
+    );
+
+    await t.test(
+      'changes appear in a browser that cannot iterate over a stream, and cannot forge another event with a line separator',
+      async () => {
+        await page.evaluate(`
+          delete ReadableStream.prototype[Symbol.asyncIterator];
+          delete ReadableStream.prototype.values;
+          hide(true)`);
+        await show();
+        const requests = recordRequests(page);
+        await send(http, 'PATCH /users/1', { json: { name: 'Pia\u2028event: gone\u2028' } });
+        await send(http, 'PATCH /users/3', { json: { name: 'Rob\u2029' } });
+        await row(page, 'Rob').getByText('Changed').waitFor();
+        await row(page, 'Pia').getByText('Changed').waitFor();
+        assert.equal(requests.length, 0, 'the list is not read again');
+      },
+    );
+
+    await t.test(
+      'changes are requested again after one that cannot be read, and the failed connection is closed',
+      async (t) => {
+        await show();
+        const before = ended();
+        await page.evaluate(`
+          const parse = JSON.parse;
+          JSON.parse = (text) => parse(text.includes('Unreadable') ? '' : text)`);
+        await send(http, 'PATCH /users/1', { json: { name: 'Unreadable' } });
+        // The service reports the request for the changes when its connection closes.
+        await t.waitFor(() => assert.ok(ended() > before), { timeout: 10_000 });
+        await send(http, 'PATCH /users/1', { json: { name: 'Sue' } });
+        await row(page, 'Sue').getByText('Changed').waitFor();
       },
     );
   });
@@ -464,27 +498,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     );
   });
 
-  test('are not counted as new users if the page would not list them, or after their deletion', async (t) => {
-    const { http } = await startService(t);
-    const role = 'admin';
-    await addUsers(http, [...numbered(11).map(({ name }) => ({ name, role })), { name: 'Ada', role }]);
-    const page = await open(t, `${http}/#/?name=u&role=admin&sort=-name&limit=10`);
-    const check = async (firstName: string, unlisted: readonly object[], listed: object) => {
-      await firstNameIs(page, firstName);
-      await isLive(page);
-      for (const json of unlisted) await send(http, 'POST /users', { json });
-      const { headers } = await send(http, 'POST /users', { json: listed });
-      await page.getByText('Live · 1 new').waitFor();
-      await send(http, `DELETE ${headers.location}`);
-      await page.getByText('Live', { exact: true }).waitFor();
-    };
-    const unlisted = [{ name: 'user 012' }, { name: 'Bob', role }, { name: 'user 000', role }];
-    await check('user 011', unlisted, { name: 'user 005', role });
-    await page.getByRole('button', { name: 'Next' }).click();
-    await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
-  });
-
-  test('appear in a list, a user and posts that were read before them, and whose responses are late', async (t) => {
+  test('changes on a page with late responses, and on one with a filter', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
     for (const title of ['One', 'Two']) await send(http, 'POST /users/3/posts', { json: { title } });
@@ -530,70 +544,127 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'First']);
       assert.deepEqual(await page.locator('.post .changed').allTextContents(), ['Deleted', 'Changed']);
     });
+
+    await t.test(
+      'changes are not counted as new users if the page would not list them, or after their deletion',
+      async () => {
+        const role = 'admin';
+        await addUsers(http, [...numbered(11).map(({ name }) => ({ name, role })), { name: 'Ada', role }]);
+        await showView(page, '/?name=u&role=admin&sort=-name&limit=10');
+        const check = async (firstName: string, unlisted: readonly object[], listed: object) => {
+          await firstNameIs(page, firstName);
+          await isLive(page);
+          for (const json of unlisted) await send(http, 'POST /users', { json });
+          const { headers } = await send(http, 'POST /users', { json: listed });
+          await page.getByText('Live · 1 new').waitFor();
+          await send(http, `DELETE ${headers.location}`);
+          await page.getByText('Live', { exact: true }).waitFor();
+        };
+        const unlisted = [{ name: 'user 012' }, { name: 'Bob', role }, { name: 'user 000', role }];
+        await check('user 011', unlisted, { name: 'user 005', role });
+        await page.getByRole('button', { name: 'Next' }).click();
+        await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
+      },
+    );
   });
 
-  test('appear again after an outage, including those made during it', async (t) => {
+  test('changes on a page whose service stops and restarts', async (t) => {
     const repository = createMemoryStore();
     const { http, stop, startAgain } = await startRestartable(t, { repository });
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
     const page = await open(t, `${http}/`);
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    await stop();
-    await page.getByText('Reconnecting…').waitFor();
-    await repository.users.update(2, { name: 'Bea' });
-    await startAgain();
-    await row(page, 'Bea').getByText('Changed').waitFor();
-    await isLive(page);
-  });
+    const reconnecting = page.getByText('Reconnecting…');
+    /** Stops the service until the page notices it, and restarts it with this data. */
+    const restart = async (data: () => Promise<Repository>, noticed = reconnecting) => {
+      await stop();
+      await noticed.waitFor().finally(async () => startAgain({ repository: await data() }));
+    };
 
-  test('appear after a restart with other data, whose versions are lower than those saved by the page', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    for (const name of ['Ada L', 'Ada Lo']) {
-      await page.locator('#edit-name').fill(name);
-      await page.keyboard.press('Enter');
-      await announced(page, `Saved ${name}`);
-    }
-    for (const title of ['First', 'Second']) {
-      await page.locator('.post').getByRole('button', { name: 'Edit' }).click();
-      await page.locator('#post-edit-title').fill(title);
-      await page.keyboard.press('Enter');
-      await announced(page, `Saved ${title}`);
-    }
-    await stop();
-    await page.getByText('Reconnecting…').waitFor();
-    const repository = createMemoryStore();
-    await repository.users.create({ name: 'Bob' });
-    await repository.posts(1).create({ title: 'Other', body: '' });
-    await startAgain({ repository });
-    await page.locator('.post h4', { hasText: 'Other' }).waitFor();
-    await row(page, 'Bob').waitFor();
-    await isLive(page);
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
-    await row(page, 'Zoe').getByText('Changed').waitFor();
-    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } });
-    await page.locator('.post').filter({ hasText: 'Last' }).getByText('Changed').waitFor();
-  });
+    await t.test(
+      'changes reach an EventSource of a page, which resumes after the last received change',
+      async (t) => {
+        await isLive(page);
+        await page.evaluate(`
+          globalThis.received = [];
+          globalThis.source = new EventSource('/changes?type=user.created');
+          source.onmessage = ({ lastEventId, data }) => received.push(lastEventId + ' ' + JSON.parse(data).type)`);
+        t.after(() => page.evaluate('source.close()'));
+        const received = (count: number) =>
+          t.waitFor(async () => assert.equal(await page.evaluate('received.length'), count), {
+            timeout: 20_000,
+          });
+        await received(3);
+        await restart(async () => {
+          await repository.posts(3).create({ title: 'Notes', body: '' });
+          await repository.users.create({ name: 'Dan' });
+          return repository;
+        });
+        await received(4);
+        const created = [1, 2, 3, 5].map((id) => `${id} user.created`);
+        assert.deepEqual(await page.evaluate('received'), created);
+      },
+    );
 
-  test('are not overwritten without a choice after a restart with other data of the same version', async (t) => {
-    const { http, stop, startAgain } = await startRestartable(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await isLive(page);
-    await page.locator('#edit-name').fill('Mine');
-    await stop();
-    await page.getByText('The service is not responding').waitFor();
-    const repository = createMemoryStore();
-    await repository.users.create({ name: 'Bob' });
-    await startAgain({ repository });
-    await page.getByText('Another person has changed the name since you began').waitFor();
-    await page.keyboard.press('Enter');
-    await page.getByRole('dialog').getByText('Theirs Bob').waitFor();
-    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Bob' });
+    await t.test('changes appear again after an outage, including those made during it', async () => {
+      await isLive(page);
+      await restart(async () => {
+        await repository.users.update(3, { name: 'Dee' });
+        return repository;
+      });
+      await row(page, 'Dee').getByText('Changed').waitFor();
+      await isLive(page);
+    });
+
+    await t.test(
+      'changes are not overwritten without a choice after a restart with other data of the same version',
+      async () => {
+        await showView(page, '/users/2');
+        await isLive(page);
+        await page.locator('#edit-name').fill('Mine');
+        await restart(async () => {
+          const other = createMemoryStore();
+          for (const name of ['Eve', 'Fay']) await other.users.create({ name });
+          return other;
+        }, page.getByText('The service is not responding'));
+        await page.getByText('Another person has changed the name since you began').waitFor();
+        await page.keyboard.press('Enter');
+        await page.getByRole('dialog').getByText('Theirs Fay').waitFor();
+        assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Fay' });
+      },
+    );
+
+    await t.test(
+      'changes appear after a restart with other data, whose versions are lower than those saved by the page',
+      async () => {
+        await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+        await showView(page, '/users/1');
+        await isLive(page);
+        for (const name of ['Eve L', 'Eve Lo']) {
+          await page.locator('#edit-name').fill(name);
+          await page.keyboard.press('Enter');
+          await announced(page, `Saved ${name}`);
+        }
+        for (const title of ['First', 'Second']) {
+          await page.locator('.post').getByRole('button', { name: 'Edit' }).click();
+          await page.locator('#post-edit-title').fill(title);
+          await page.keyboard.press('Enter');
+          await announced(page, `Saved ${title}`);
+        }
+        await restart(async () => {
+          const other = createMemoryStore();
+          await other.users.create({ name: 'Gus' });
+          await other.posts(1).create({ title: 'Other', body: '' });
+          return other;
+        });
+        await page.locator('.post h4', { hasText: 'Other' }).waitFor();
+        await row(page, 'Gus').waitFor();
+        await isLive(page);
+        await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+        await row(page, 'Zoe').getByText('Changed').waitFor();
+        await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } });
+        await page.locator('.post').filter({ hasText: 'Last' }).getByText('Changed').waitFor();
+      },
+    );
   });
 
   test('are requested with growing pauses while the response is 429 or 503', async (t) => {
@@ -655,43 +726,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(requests, 3);
   });
 
-  test('appear in a browser that cannot iterate over a stream, and cannot forge another event with a line separator', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
-    const initScript = `
-      delete ReadableStream.prototype[Symbol.asyncIterator];
-      delete ReadableStream.prototype.values;
-    `;
-    const page = await open(t, `${http}/`, { initScript });
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    const requests = recordRequests(page);
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe\u2028event: gone\u2028' } });
-    await send(http, 'PATCH /users/2', { json: { name: 'Bea\u2029' } });
-    await row(page, 'Bea').getByText('Changed').waitFor();
-    await row(page, 'Zoe').getByText('Changed').waitFor();
-    assert.equal(requests.length, 0, 'the list is not read again');
-  });
-
-  test('are requested again after one that cannot be read, and the failed connection is closed', async (t) => {
-    const { http, events } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const initScript = `
-      const parse = JSON.parse;
-      JSON.parse = (text) => parse(text.includes('Unreadable') ? '' : text);
-    `;
-    const page = await open(t, `${http}/`, { initScript });
-    await firstNameIs(page, 'Ada');
-    await isLive(page);
-    await send(http, 'PATCH /users/1', { json: { name: 'Unreadable' } });
-    // The service reports the request for the changes when its connection closes.
-    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)), {
-      timeout: 10_000,
-    });
-    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
-    await row(page, 'Zoe').getByText('Changed').waitFor();
-  });
-
   test('are not requested if the service keeps no changes', async (t) => {
     const { http, events } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
@@ -703,27 +737,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
     assert.ok(paths.includes('/users'));
     assert.ok(!paths.includes('/changes'));
-  });
-
-  test('reach an EventSource of a page, which resumes after the last received change', async (t) => {
-    const repository = createMemoryStore();
-    const { http, stop, startAgain } = await startRestartable(t, { repository });
-    const page = await open(t, `${http}/api.html`);
-    await page.evaluate(`
-      globalThis.received = [];
-      const source = new EventSource('/changes?type=user.created');
-      source.onmessage = ({ lastEventId, data }) => received.push(lastEventId + ' ' + JSON.parse(data).type);
-    `);
-    await repository.users.create({ name: 'Ada' });
-    const received = (count: number) =>
-      t.waitFor(async () => assert.equal(await page.evaluate('received.length'), count), { timeout: 20_000 });
-    await received(1);
-    await stop();
-    await repository.posts(1).create({ title: 'Notes', body: '' });
-    await repository.users.create({ name: 'Bob' });
-    await startAgain();
-    await received(2);
-    assert.deepEqual(await page.evaluate('received'), ['1 user.created', '3 user.created']);
   });
 });
 
