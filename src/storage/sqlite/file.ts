@@ -133,8 +133,8 @@ function userName(): string {
 export type OpenFiles = ReturnType<typeof openFiles>;
 
 /**
- * Returns the identities of the files that a connection has just opened at `path`. `givenPath` is the path that the next
- * start will use, such as that of a symbolic link, and leads to the same database.
+ * Returns the identities of the files that a connection has just opened at `path`. `givenPath` is the path that the
+ * next start will use, such as that of a symbolic link, and leads to the same database.
  */
 export function openFiles(path: string, givenPath: string) {
   const identities = new Map(suffixes.map((suffix) => [path + suffix, identityAt(path + suffix)]));
