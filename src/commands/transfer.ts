@@ -5,7 +5,6 @@ import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { identityAt } from '../storage/sqlite/file.ts';
 import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
@@ -20,7 +19,7 @@ import {
   readFile,
   readStore,
 } from './records.ts';
-import { checkedUrl, databaseUrl } from './settings.ts';
+import { checkedUrl, databaseUrl, identityOf } from './settings.ts';
 
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
@@ -51,6 +50,7 @@ export const copy: Command = {
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
+    // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
     if (identityOf(fromUrl) === identityOf(toUrl)) throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
@@ -85,12 +85,6 @@ export const copy: Command = {
 };
 
 const sameStore = new UsageError('--from and --to lead to the same store, or to a copy of its files');
-
-/** The identity of a store. If it is written meanwhile, the feed does not reveal that two URLs lead to it. */
-function identityOf(url: string): string {
-  const file = schemeOf(url)?.lasting?.file?.(url);
-  return (file && identityAt(file)) ?? url;
-}
 
 /** Fails unless the source contains every record of the target. Both return their lines in the same order. */
 async function checkSubset(target: Store, source: Store): Promise<void> {
