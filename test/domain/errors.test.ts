@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import { aborted, DomainError, type ErrorKind, errorKinds, unlessAborted } from '../../src/domain/errors.ts';
+import {
+  aborted,
+  DomainError,
+  type ErrorKind,
+  errorKinds,
+  messageOf,
+  unlessAborted,
+} from '../../src/domain/errors.ts';
 import { show } from './refuses.ts';
 
 it('DomainError rejects an unknown kind', () => {
@@ -33,6 +40,18 @@ describe('DomainError.from', () => {
       assert.equal(error.cause, caught);
       assert.ok(!error.message.includes('secret'), error.message);
     });
+  }
+});
+
+describe('messageOf', () => {
+  for (const [caught, message] of [
+    [new Error('text'), 'text'],
+    [new TypeError(), 'TypeError'],
+    [new AggregateError([new Error('first'), new RangeError()]), 'first, RangeError'],
+    ['text', 'text'],
+    [undefined, 'undefined'],
+  ] as const) {
+    it(`of ${show(caught)} is ${message}`, () => assert.equal(messageOf(caught), message));
   }
 });
 
