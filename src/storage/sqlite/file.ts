@@ -172,8 +172,9 @@ export function watchFiles(files: OpenFiles) {
   return {
     /** Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. */
     checkLength(): void {
-      const isShorter = fstatSync(log).size < knownBytes;
-      if (isShorter && readHeader() === known) throw lost(`${path} has been cut short`);
+      if (fstatSync(log).size >= knownBytes) return;
+      const header = readHeader();
+      if (header !== '' && known.startsWith(header)) throw lost(`${path} has been cut short`);
     },
 
     /**

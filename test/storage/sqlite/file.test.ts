@@ -419,6 +419,8 @@ describe('the files of a SQLite store that is in use', () => {
 
   for (const [part, keptBytes] of [
     ['the whole log', () => 0],
+    ['all of the log but 4 bytes', () => 4],
+    ['all of the log but 31 bytes', () => 31],
     ['the log behind its header', () => 32],
     ['the last page of the log', (bytes: number) => bytes - 4_096],
   ] as const) {
