@@ -1,6 +1,5 @@
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { schemeOf, urlForms } from '../storage/open.ts';
-import { identityAt } from '../storage/sqlite/file.ts';
 import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
 
 interface Written {
@@ -42,12 +41,6 @@ export function checkedUrl(setting: Written): string {
   const problem = problemOf(options.database, setting, setting.text);
   if (problem !== undefined) throw new UsageError(problem);
   return setting.text;
-}
-
-/** What two URLs of the same store have in common: its file, or the whole URL. */
-export function identityOf(url: string): string {
-  const file = schemeOf(url)?.lasting?.file?.(url);
-  return (file && identityAt(file)) ?? url;
 }
 
 function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {

@@ -19,7 +19,7 @@ import {
   readFile,
   readStore,
 } from './records.ts';
-import { checkedUrl, databaseUrl, identityOf } from './settings.ts';
+import { checkedUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
@@ -51,7 +51,8 @@ export const copy: Command = {
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
-    if (identityOf(fromUrl) === identityOf(toUrl)) throw sameStore;
+    const lasting = schemeOf(fromUrl)?.lasting;
+    if (lasting === schemeOf(toUrl)?.lasting && (await lasting?.isSame(fromUrl, toUrl))) throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();

@@ -31,6 +31,8 @@ interface LastingStore {
   readonly isShared: boolean;
   /** The path of its file; absent for stores without a file. */
   readonly file?: (url: string) => string;
+  /** Whether two URLs lead to one store. Both stores must exist. */
+  readonly isSame: (one: string, other: string) => Promise<boolean>;
   /** Examines a store, or standbys, without changing it. */
   readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
   /** Prepares empty stores beside the one at a URL. */
@@ -61,6 +63,10 @@ export const storeSchemes: readonly StoreScheme[] = [
     lasting: {
       isShared: true,
       file: sqlitePath,
+      async isSame(one, other) {
+        const { identityAt } = await import('./sqlite/file.ts');
+        return identityAt(sqlitePath(one)) === identityAt(sqlitePath(other));
+      },
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
       scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
@@ -75,6 +81,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     lasting: {
       isShared: true,
+      isSame: async (...urls) => (await import('./postgres/same-tables.ts')).haveSameTables(...urls),
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
       scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
     },

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
-import { hostsOf, loadDriver } from './hosts.ts';
+import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
 // Creating and removing schemas takes longer than the calls of a service.
@@ -15,11 +15,17 @@ const limits = {
   idleInTransactionTimeoutMs: 60_000,
 };
 
-export async function openPostgresScratch(url: string): Promise<Scratch> {
+/** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
+export async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
   const { Client } = await loadDriver();
-  const settings = { ...limits, writable: true, hosts: hostsOf(Client, url) };
+  const { hosts, writable } = parseHosts(Client, url);
+  const settings = { ...limits, hosts, writable: writable || mustWrite };
   const createClient = (connectionString: string) => new Client({ connectionString });
-  const pool = new PostgresPool(createClient, settings, () => {});
+  return new PostgresPool(createClient, settings, () => {});
+}
+
+export async function openPostgresScratch(url: string): Promise<Scratch> {
+  const pool = await openToolPool(url, true);
   await pool.read({ text: 'SELECT' }, []).catch(async (caught) => {
     await pool.close();
     throw caught;

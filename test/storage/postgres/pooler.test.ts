@@ -8,6 +8,7 @@ import { testIdempotency } from '../../../src/conformance/idempotency.ts';
 import { testLifecycle } from '../../../src/conformance/lifecycle.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import type { Store } from '../../../src/domain/repository.ts';
+import { haveSameTables } from '../../../src/storage/postgres/same-tables.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
@@ -134,6 +135,14 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     const session = await openSession(t, bouncer.through(url));
     const rows = await session.query('SHOW statement_timeout');
     assert.deepEqual(rows, [{ statement_timeout: '0' }]);
+  });
+
+  it('does not hide that two URLs lead to the same tables', async (t) => {
+    const { url } = await open(t);
+    assert.equal(await haveSameTables(url, bouncer.through(url)), true);
+    assert.equal(await haveSameTables(bouncer.through(url), bouncer.through(url)), true);
+    const { url: other } = await open(t);
+    assert.equal(await haveSameTables(bouncer.through(other), bouncer.through(url)), false);
   });
 
   for (const [setting, value] of [

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
@@ -9,6 +10,7 @@ import { testRepository, testTransfer } from '../../../src/conformance/test-repo
 import { DomainError } from '../../../src/domain/errors.ts';
 import { recordKinds } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
+import { haveSameTables } from '../../../src/storage/postgres/same-tables.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
@@ -71,6 +73,22 @@ const versions: Readonly<Record<number, string>> = {
     UPDATE meta SET value = '2' WHERE name = 'schema_version';
     DELETE FROM meta WHERE name = 'cursor_secret'`,
 };
+
+it('recognizes the same tables at the URL of another user, and those of another schema or database', async (t) => {
+  const { url } = await open(t);
+  const role = `reader_${randomBytes(6).toString('hex')}`;
+  await queryAt(url, `CREATE ROLE ${role} LOGIN PASSWORD 'secret'`);
+  t.after(() => queryAt(url, `DROP ROLE ${role}`));
+  // Locks change nothing, so the user may be one that only reads.
+  await queryAt(url, `ALTER ROLE ${role} SET default_transaction_read_only = on`);
+  const reader = Object.assign(new URL(url), { username: role, password: 'secret' }).href;
+  assert.equal(await haveSameTables(reader, url), true);
+  assert.equal(await haveSameTables(url, reader), true);
+  const schema = await postgres.createSchema(url);
+  await (await openPostgresStore(schema, patient)).close();
+  assert.equal(await haveSameTables(schema, url), false);
+  assert.equal(await haveSameTables(await createDatabase(), url), false);
+});
 
 describe('opening a PostgreSQL store', () => {
   it('works for four processes that start at once on an empty database', async () => {
