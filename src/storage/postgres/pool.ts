@@ -36,6 +36,8 @@ const retryDelayMs = 4;
 const abortGraceMs = 100;
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
+const slowMs = 5_000;
+const slowWarning = `opening PostgreSQL takes more than ${slowMs / 1_000} s: it migrates, waits for a lock or hangs`;
 
 /** Sends statements to one database, with bounded waiting and with retries where they are safe. */
 export class PostgresPool {
@@ -64,12 +66,13 @@ export class PostgresPool {
 
   /** Runs work on a connection before the first call, without a limit on its time. */
   prepare(work: (client: Client) => Promise<void>): Promise<void> {
+    const timer = setTimeout(this.#warn, slowMs, slowWarning);
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {
         this.hosts.discard(connection);
         throw error;
       }),
-    );
+    ).finally(() => clearTimeout(timer));
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent again. */

@@ -767,6 +767,32 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
   }
 });
 
+it('a preparation that takes more than 5 s is reported while it runs', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const warnings: string[] = [];
+  const pool = new PostgresPool(
+    fakeDriver(async () => ({})),
+    settings,
+    (warning) => warnings.push(warning),
+  );
+  for (const expected of [0, 1]) {
+    const started = Promise.withResolvers<void>();
+    const work = Promise.withResolvers<void>();
+    const prepared = pool.prepare(() => {
+      started.resolve();
+      return work.promise;
+    });
+    await started.promise;
+    t.mock.timers.tick(expected === 0 ? 4_999 : 5_000);
+    assert.equal(warnings.length, expected);
+    work.resolve();
+    await prepared;
+    t.mock.timers.tick(5_000);
+    assert.equal(warnings.length, expected, 'it was reported after its end');
+  }
+  assert.match(warnings[0] ?? '', /^opening PostgreSQL takes more than 5 s: /);
+});
+
 it('a call that begins after the pool was closed opens no connection', async () => {
   let opened = 0;
   const driver = fakeDriver(
