@@ -216,6 +216,8 @@ export class Followers {
       // After a failover, the new server may have other changes at these positions.
       if (DomainError.from(cause).kind !== 'overloaded') this.#recent.from = this.#recent.to;
       await sleep(retryMs, undefined, { ref: false });
+      // If the new server has just reached this position, its empty page does not wake the followers behind it.
+      this.#wake();
       void this.#read();
     }
   }

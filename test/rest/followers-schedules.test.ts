@@ -259,6 +259,40 @@ it('never sends changes that were lost in a failover, also after it has dropped 
   assert.match(String((await behind.next()).value), /^id: 61\n.*"title":"current"/);
 });
 
+it('sends a change of a new server that has as many as the last one when the reader asks it first', async (t) => {
+  // No heartbeat wakes the follower.
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const [lost, kept] = [new KeptChanges(10), new KeptChanges(10)];
+  for (let id = 1; id <= 3; id += 1) lost.add('user.created', { id, name: 'lost', version: 1 });
+  kept.add('user.created', { id: 1, name: 'Ann', version: 1 });
+  const { feed: current, done } = counted(kept);
+  let source: ChangeFeed | undefined = lost;
+  const feed: ChangeFeed = {
+    read: async (query) => source?.read(query) ?? Promise.reject(new Error('the connection was lost')),
+    position: () => current.position(),
+    watch: (wake) => lost.watch(wake),
+  };
+  let failures = 0;
+  const followers = new Followers(feed, 0, () => {
+    failures += 1;
+  });
+  const request = requestOf(AbortSignal.timeout(30_000));
+  const [ahead, behind] = [0, 1].map((after) => followers.follow({ after, limit }, request));
+  assert.ok(ahead && behind);
+  t.after(() => Promise.all([ahead.return(undefined), behind.return(undefined)]));
+  let text = '';
+  while (!text.includes('id: 3\n')) text = String((await ahead.next()).value);
+  source = undefined;
+  lost.add('user.created', { id: 4, name: 'lost', version: 1 });
+  await until(() => failures > 0, 'a read has failed');
+  source = current;
+  await behind.next();
+  const next = behind.next();
+  await until(() => done.reads > 0, 'the follower has found no change');
+  for (const id of [2, 3]) kept.add('user.created', { id, name: 'Ann', version: 1 });
+  assert.match(String((await next).value), /^id: 2\n/);
+});
+
 it('does not read all changes for a first follower that is far behind, and sends a new change to others', async (t) => {
   const kept = new KeptChanges(10_000);
   for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
