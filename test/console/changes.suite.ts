@@ -6,7 +6,6 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { type ClientModule, loadModule } from './modules.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
@@ -668,7 +667,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     );
   });
 
-  test('are requested with growing pauses while the response is 429 or 503', async (t) => {
+  test('are requested with growing pauses while the response is 429 or 503, and at once after an outage', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank', { clock: true, fresh: true });
@@ -685,6 +684,13 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await advance(page, 20_000, 1_000);
     // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
     assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
+    await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText('The service is not responding').waitFor();
+    await page.unroute(/health|users/);
+    const asked = page.waitForRequest('**/changes');
+    await page.getByRole('button', { name: 'Try now' }).click();
+    await asked;
     await page.unroute('**/changes');
     // The last response may arrive after the first step, and the pause after it is at most 20 s.
     await advance(page, 40_000, 10_000);
@@ -739,22 +745,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.ok(paths.includes('/users'));
     assert.ok(!paths.includes('/changes'));
   });
-});
-
-test('console: a write without a response is remembered for its change, and a read is not', async () => {
-  const { sendWithId, isOwnRequest } = loadModule<ClientModule>('console/api/client.js');
-  for (const [method, isOwn] of [
-    ['GET', true],
-    ['PATCH', false],
-  ] as const) {
-    const ids: string[] = [];
-    const lost = sendWithId(method, async (id) => {
-      ids.push(id);
-      throw new Error('lost');
-    });
-    await assert.rejects(lost, /lost/);
-    assert.equal(await isOwnRequest(ids.join()), isOwn, method);
-  }
 });
 
 suite('console: closing a tab', { skip: noBrowser }, () => {

@@ -91,6 +91,11 @@ export interface MemoryModule {
 }
 
 export interface ClientModule {
+  createClient(parts: {
+    connection: { lost(): void; answering(): Promise<void> };
+    apiKey: { readonly value: string | undefined; ask(): Promise<boolean> };
+    log: { start(): { end(): void; cancel(): void } };
+  }): (call: { method: string; url: URL; signal?: AbortSignal }) => Promise<{ status: number }>;
   sendWithId(method: string, send: (id: string) => Promise<{ response: Response }>): Promise<unknown>;
   isOwnRequest(requestId: string): Promise<boolean>;
 }
