@@ -80,6 +80,9 @@ export function userKind(calls) {
 
 /** @typedef {{ id: number, userId: number, title: string, body: string }} Post */
 
+/** The number of posts that are read at once, except to replace a longer list. */
+export const postsOnPage = 10;
+
 /**
  * The requests about the posts of a user.
  * @param {Send} send
@@ -96,7 +99,7 @@ export function createPostsApi(send) {
      */
     firstPage(userId, shown) {
       // Always read pages, because without a limit the API returns all posts.
-      return apiUrl(`users/${userId}/posts?sort=-id&limit=${Math.min(Math.max(10, shown), 100)}`);
+      return apiUrl(`users/${userId}/posts?sort=-id&limit=${Math.min(Math.max(postsOnPage, shown), 100)}`);
     },
   };
 }

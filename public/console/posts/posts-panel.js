@@ -1,4 +1,5 @@
 // @ts-check
+import { postsOnPage } from '../api/resources.js';
 import { sameFields } from '../edit/save.js';
 import { byId, moveFocus, setHidden } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
@@ -93,6 +94,7 @@ export function createPostsPanel(posts, choose, ready) {
     try {
       const { items: rows, links } = await posts.list(url, signal);
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
+      next?.searchParams.set('limit', String(postsOnPage));
       show(rows);
       items.repeatChanges();
       countNew();
