@@ -87,7 +87,6 @@ const panel = createUserPanel({
 /** Updates every part of the page to the view in the address. */
 async function follow() {
   const { userId } = navigation.view;
-  document.title = `${userId === undefined ? 'Users' : `User ${userId}`} · users-service`;
   controls.follow();
   list.follow();
   table.mark(userId);

@@ -52,7 +52,7 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
         const requests = recordRequests(page);
         const lists = () => requests.filter((request) => request.url().includes('users?'));
         await openUser(page, 'user 025');
-        assert.equal(await page.title(), 'User 25 · users-service');
+        assert.equal(await page.title(), 'user 025 · User 25 · users-service');
         await page.goBack();
         await page.locator('#detail').waitFor({ state: 'hidden' });
         assert.equal(await page.title(), 'Users · users-service');

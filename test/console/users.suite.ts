@@ -70,6 +70,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await announced(page, 'Saved Ada King');
       await page.getByRole('link', { name: 'Ada King' }).waitFor();
       await page.getByText('version 2').waitFor();
+      assert.equal(await page.title(), 'Ada King · User 2 · users-service');
       const [patch] = requests;
       assert.equal(patch?.method(), 'PATCH');
       assert.equal(patch?.headers()['if-match'], '"1"');

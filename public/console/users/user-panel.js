@@ -94,8 +94,10 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     content.removeAttribute('data-deleted');
     clearState(state);
     content.hidden = false;
-    heading.textContent = tagged.record.name;
-    setText(facts, `User ${tagged.record.id} · version ${versionOf(tagged)}${note}`);
+    const { id, name } = tagged.record;
+    heading.textContent = name;
+    document.title = `${name} · User ${id} · users-service`;
+    setText(facts, `User ${id} · version ${versionOf(tagged)}${note}`);
     editForm.show(tagged);
   }
 
@@ -133,6 +135,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       content.hidden = true;
       clearState(state);
       heading.textContent = `User ${id}`;
+      document.title = `${id === undefined ? 'Users' : `User ${id}`} · users-service`;
       facts.textContent = '';
       editForm.close();
       posts.open(id);
