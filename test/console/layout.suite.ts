@@ -194,6 +194,29 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test('neither the row nor a form of the open user grows by its first unsaved text', async () => {
+      await showView(page, '/users/1');
+      await page.getByRole('button', { name: 'Edit A title' }).click();
+      await page.locator('#post-edit-title:focus').waitFor();
+      await page.getByText('Write a post').click();
+      const parts = ['tr[data-id="1"]', '#edit-form', '#post-form', '#post-edit-form'];
+      const heights = () =>
+        Promise.all(parts.map(async (part) => (await page.locator(part).boundingBox())?.height));
+      const before = await heights();
+      for (const field of ['edit-name', 'post-title', 'post-edit-title']) {
+        await page.locator(`#${field}`).fill('changed');
+      }
+      await page.locator('#detail .unsaved:visible').nth(2).waitFor();
+      assert.ok(await page.locator('tr[data-id="1"] .unsaved').isVisible());
+      assert.deepEqual(await heights(), before);
+      await page.locator('#post-title').fill('');
+      for (const form of ['edit-form', 'post-edit-form']) {
+        await page.locator(`#${form}`).getByRole('button', { name: 'Discard' }).click();
+      }
+      await showView(page, '/');
+      await page.locator('#detail').waitFor({ state: 'hidden' });
+    });
+
     await t.test(
       'with forced colours the open user, the state of a button and the series can be distinguished',
       async () => {
