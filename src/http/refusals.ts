@@ -6,11 +6,14 @@ import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, fatalError, type HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
+import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
-// they have sent everything. So the server first reads the rest of a request, within this length and this time.
-const lingerBytes = 256 * 1024;
+// they have sent everything. So the server first reads the rest of a request, up to this length. It waits for each part
+// for `lingerMs`, and for all of them for `maxLingerMs`.
+const lingerBytes = 16 * 1024 * 1024;
 const lingerMs = 1_000;
+const maxLingerMs = 10_000;
 
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
@@ -129,7 +132,7 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
   observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
-/** Ends a response whose body was written, but lets the client send its whole request first, for up to `lingerMs`. */
+/** Ends a response whose body was written, but lets the client send its whole request first. */
 export function endLingering(request: HttpRequest): void {
   const { raw, response } = request;
   const { socket } = raw;
@@ -138,22 +141,23 @@ export function endLingering(request: HttpRequest): void {
     response.end();
     return;
   }
-  request.sentAt = performance.now();
-  let bytes = 0;
+  const sentAt = performance.now();
+  request.sentAt = sentAt;
   const end = (): void => {
     clearTimeout(timer);
     response.end();
   };
-  const count = (chunk: Buffer): void => {
+  let timer = setTimeout(end, lingerMs);
+  let bytes = 0;
+  const onData = (chunk: Buffer): void => {
     bytes += chunk.length;
-    if (bytes <= lingerBytes) return;
-    raw.off('data', count);
-    // Further bytes stay in the kernel. The stream of the request resumes the socket, so pause it again each time.
-    socket.on('resume', socket.pause).pause();
+    clearTimeout(timer);
+    timer = setTimeout(end, Math.min(lingerMs, sentAt + maxLingerMs - performance.now()));
+    raw.pause();
+    if (bytes <= lingerBytes) scheduler.addBody(() => raw.resume());
   };
-  const timer = setTimeout(end, lingerMs);
   // Counts before the other listeners may free the memory of a chunk.
-  raw.prependListener('data', count).on('end', end).resume();
+  raw.prependListener('data', onData).on('end', end).resume();
   socket.on('end', end).on('close', end);
 }
 
