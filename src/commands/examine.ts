@@ -77,7 +77,7 @@ export async function examineStandbys(
   { 'read-database': url = '', workers: processes }: Config,
   signal?: AbortSignal,
 ): Promise<Finding[]> {
-  const options = { role: 'standby', processes, hasStandbys: true, signal } as const;
+  const options = { isStandby: true, processes, hasStandbys: true, signal };
   const findings = (await schemeOf(url)?.lasting?.examine(url, options)) ?? [];
   return findings.map((finding) => ({
     ...finding,

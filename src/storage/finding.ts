@@ -10,11 +10,11 @@ export interface Finding {
 }
 
 export interface ExamineOptions {
-  /** `standby`: it need not take writes. Default: it must. */
-  readonly role?: 'standby';
+  /** Whether it is a standby, which need not take writes. Default: false. */
+  readonly isStandby?: boolean;
   /** The number of processes that will use the store. Default: 1. */
   readonly processes?: number;
-  /** Whether they read from standbys too. A standby may become the primary, and then has the connections of both. */
+  /** Whether they read from standbys. A standby may become the primary, and then has the connections of both. */
   readonly hasStandbys?: boolean;
   /** Whether they keep a feed of changes. Default: `true`. */
   readonly hasFeed?: boolean;

@@ -21,7 +21,7 @@ const connectionsOfProcess = 13;
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(url: string, options: ExamineOptions = {}): Promise<Finding[]> {
   const { Client } = await loadDriver();
-  const isStandby = options.role === 'standby';
+  const { isStandby = false } = options;
   const hosts = hostsOf(Client, url);
   const writable = !isStandby && parseHosts(Client, url).writable;
   const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, options)));
@@ -42,7 +42,7 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
 async function examineHost(
   Driver: typeof Client,
   { name, url }: Host,
-  { role, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions,
+  { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions,
 ) {
   const client = new Driver({
     connectionString: url,
@@ -61,7 +61,7 @@ async function examineHost(
     const receivedAt = Date.now();
     const found = await findVersion(client).catch(unreadableVersion);
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
-    const cache = hasFeed && role === undefined ? Number(state.cache) : 1;
+    const cache = hasFeed && !isStandby ? Number(state.cache) : 1;
     const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, cache) : [];
     const isPooled = processIdOf(client) !== state.pid;
     const isForeign = found === 0 || schema.what === foreignMeta;
@@ -73,7 +73,7 @@ async function examineHost(
       ...(state.filtered.length > 0 ? [warn(hiddenRows(state.filtered), showRows)] : []),
       examineEncryption(client),
       ...ids,
-      ...((hasStandbys || role === 'standby') && !state.may_compare_logs ? [noStandbyReads] : []),
+      ...(hasStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
       examineConnections(state.free, processes * connectionsOfProcess * (hasStandbys ? 2 : 1)),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
@@ -96,30 +96,30 @@ function unreadableVersion(error: unknown): Finding {
   return fail(problem, 'start the newer release');
 }
 
-function examineServer(state: ServerState, isPooled: boolean, clock: Finding): Finding[] {
-  const { server_version, server_encoding: encoding, synchronous_commit } = state;
-  const server = `PostgreSQL ${server_version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
-  const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
-  const commits = `${files}, synchronous_commit ${synchronous_commit}`;
-  const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
+function* examineServer(state: ServerState, isPooled: boolean, clock: Finding) {
+  const { server_version: version, server_encoding: encoding } = state;
+  const server = `PostgreSQL ${version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
+  if (Number.parseInt(version, 10) >= oldestVersion) yield ok(server);
+  else yield fail(server, `use PostgreSQL ${oldestVersion} or newer`);
+  yield clock;
+  yield examineDurability(state, isPooled);
   // The server reports a commit that no standby has confirmed as a warning.
-  const hidesWarnings = isPooled && state.client_min_messages === 'error';
   const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
-  return [
-    Number.parseInt(server_version, 10) < oldestVersion
-      ? fail(server, `use PostgreSQL ${oldestVersion} or newer`)
-      : ok(server),
-    clock,
-    isPooled && synchronous_commit === 'off'
-      ? fail(`${commits}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on')
-      : isDurable
-        ? ok(synchronous_commit === 'off' ? `${commits}, which the service sets to on` : commits)
-        : warn(commits, 'set both to on: without them a crash can damage the database'),
-    ...(hidesWarnings ? [fail('client_min_messages error, behind a pooler', remedy)] : []),
-    encoding === 'UTF8'
-      ? ok('the encoding is UTF8')
-      : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),
-  ];
+  if (isPooled && state.client_min_messages === 'error')
+    yield fail('client_min_messages error, behind a pooler', remedy);
+  const template = 'create the database with --encoding=UTF8 --template=template0';
+  yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
+}
+
+/** Whether an acknowledged write survives a crash. The service sets `synchronous_commit`, but not behind a pooler. */
+function examineDurability(state: ServerState, isPooled: boolean): Finding {
+  const { fsync, full_page_writes, synchronous_commit: commit } = state;
+  const text = `fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit ${commit}`;
+  if (commit === 'off' && isPooled)
+    return fail(`${text}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on');
+  if (fsync === 'off' || full_page_writes === 'off')
+    return warn(text, 'set both to on: without them a crash can damage the database');
+  return ok(commit === 'off' ? `${text}, which the service sets to on` : text);
 }
 
 function examineCollations(others: number, collation: string): Finding {

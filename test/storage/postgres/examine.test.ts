@@ -301,9 +301,9 @@ describe('the examination of a PostgreSQL database', () => {
         'warn HOST: the user may not execute pg_control_system() and pg_control_checkpoint(), ' +
         'so the primary serves all reads';
       assert.deepEqual(await problemsOf(url.href, { hasStandbys: true }), [problem]);
-      assert.deepEqual(await problemsOf(url.href, { role: 'standby' }), [problem]);
+      assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, isStandby: true }), [problem]);
       await session.query(`GRANT EXECUTE ON FUNCTION ${name} TO ${user}`);
-      assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, role: 'standby' }), []);
+      assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, isStandby: true }), []);
     });
   }
 
