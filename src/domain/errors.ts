@@ -64,8 +64,33 @@ export function invalid(culprit: string, problem: string): DomainError {
   return new DomainError('invalid', `${culprit} ${problem}`);
 }
 
+export function notFound(record: string, id: number, userId?: number): DomainError {
+  const owner = userId === undefined ? '' : ` of user ${userId}`;
+  return new DomainError('not-found', `${record} ${id}${owner} not found`);
+}
+
 export function preconditionFailed(record: string, id: number): DomainError {
   return new DomainError('precondition-failed', `${record} ${id} does not have the expected version`);
+}
+
+export function idsExhausted(): DomainError {
+  return new DomainError('unavailable', 'no more ids are available', { isFinal: true });
+}
+
+export function versionsExhausted(record: string, id: number): DomainError {
+  const message = `${record} ${id} has reached the highest version and cannot be changed again`;
+  return new DomainError('conflict', message, { isFinal: true });
+}
+
+/** The failure of a deletion that a foreign key of another table prevents. */
+export function stillReferenced(cause: unknown): DomainError {
+  return new DomainError('conflict', 'a record of another table refers to it', { cause });
+}
+
+/** The failure of a write that a unique index of the operator prevents. */
+export function valueTaken(cause: unknown): DomainError {
+  const message = 'another record has a value that must be unique';
+  return new DomainError('conflict', message, { cause, isFinal: true });
 }
 
 export function keyReused(): DomainError {

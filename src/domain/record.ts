@@ -63,31 +63,6 @@ export function parseRecordId(value: unknown): number {
   return parseInteger('id', value, 1);
 }
 
-export function notFound(record: RecordName, id: number, userId?: number): DomainError {
-  const owner = userId === undefined ? '' : ` of user ${userId}`;
-  return new DomainError('not-found', `${record} ${id}${owner} not found`);
-}
-
-export function idsExhausted(): DomainError {
-  return new DomainError('unavailable', 'no more ids are available', { isFinal: true });
-}
-
-export function versionsExhausted(record: RecordName, id: number): DomainError {
-  const message = `${record} ${id} has reached the highest version and cannot be changed again`;
-  return new DomainError('conflict', message, { isFinal: true });
-}
-
-/** The failure of a deletion that a foreign key of another table prevents. */
-export function stillReferenced(cause: unknown): DomainError {
-  return new DomainError('conflict', 'a record of another table refers to it', { cause });
-}
-
-/** The failure of a write that a unique index of the operator prevents. */
-export function valueTaken(cause: unknown): DomainError {
-  const message = 'another record has a value that must be unique';
-  return new DomainError('conflict', message, { cause, isFinal: true });
-}
-
 /** Rejects fields that are not listed, so that a client learns about misspelt and read-only ones. */
 export function parseRecord<Field extends string>(
   what: string,

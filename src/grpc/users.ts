@@ -1,6 +1,7 @@
 // The generated code is CommonJS that assigns all exports in a loop, so only the default import contains the messages.
 import usersPb from '../../generated/users_pb.js';
-import { notFound, parseId } from '../domain/record.ts';
+import { notFound } from '../domain/errors.ts';
+import { parseId } from '../domain/record.ts';
 import { mapAnswer, type Repository } from '../domain/repository.ts';
 import { type UnaryOptions, unary } from './call.ts';
 

@@ -1,9 +1,9 @@
 import { type Change, kindOf, type Origin } from '../domain/change.ts';
-import { invalid, preconditionFailed } from '../domain/errors.ts';
+import { invalid, notFound, preconditionFailed } from '../domain/errors.ts';
 import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
 import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../domain/post.ts';
-import { nameOf, notFound, type Patch, parseId, type RecordKind, type Stored } from '../domain/record.ts';
+import { nameOf, type Patch, parseId, type RecordKind, type Stored } from '../domain/record.ts';
 import type { AnyQuery, ChangeOptions, Collection, Repository } from '../domain/repository.ts';
 import { mapAnswer } from '../domain/repository.ts';
 import { parseUserQuery, type User, type UserDraft, type UserQuery } from '../domain/user.ts';

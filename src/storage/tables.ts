@@ -1,6 +1,6 @@
-import { DomainError, preconditionFailed } from '../domain/errors.ts';
+import { DomainError, preconditionFailed, versionsExhausted } from '../domain/errors.ts';
 import type { Records, Row } from '../domain/kinds.ts';
-import { maxVersion, nameOf, type RecordKind, recordKinds, versionsExhausted } from '../domain/record.ts';
+import { maxVersion, nameOf, type RecordKind, recordKinds } from '../domain/record.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {

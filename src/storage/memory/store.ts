@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Origin } from '../../domain/change.ts';
-import { keyReused } from '../../domain/errors.ts';
+import { idsExhausted, keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { type ListQuery, type Position, positionOf, type Sort } from '../../domain/list-query.ts';
-import { byKind, idsExhausted, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
+import { byKind, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
 import {

@@ -1,5 +1,4 @@
-import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted, stillReferenced, valueTaken } from '../../domain/record.ts';
+import { DomainError, idsExhausted, messageOf, stillReferenced, valueTaken } from '../../domain/errors.ts';
 
 /** The kinds of failures of a statement, each with the maximum number of times that it is sent. */
 export const attempts = {

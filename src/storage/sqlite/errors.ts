@@ -1,5 +1,4 @@
-import { DomainError, messageOf } from '../../domain/errors.ts';
-import { idsExhausted, stillReferenced, valueTaken } from '../../domain/record.ts';
+import { DomainError, idsExhausted, messageOf, stillReferenced, valueTaken } from '../../domain/errors.ts';
 
 /** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used. */
 const unusable = {
