@@ -77,12 +77,15 @@ export const embeddedNumbers = {
   changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
 
-// biome-ignore format: one line for each name is longer to read.
-export const optionNames: readonly string[] = [
-  'now', 'idempotencyTtlMs', 'changesKept', 'mustExist', 'busyTimeoutMs', 'maxPendingWrites', 'onCreated',
-  'poolSize', 'waitTimeoutMs', 'maxWaiting', 'statementTimeoutMs', 'lockTimeoutMs', 'idleInTransactionTimeoutMs',
-  'pingTimeoutMs', 'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
-];
+/** The options of all stores, each with the type of its value. */
+// biome-ignore format: one line for each option is longer to read.
+export const optionTypes = new Map(Object.entries({
+  now: 'function', idempotencyTtlMs: 'number', changesKept: 'number', mustExist: 'boolean', busyTimeoutMs: 'number',
+  maxPendingWrites: 'number', onCreated: 'function', poolSize: 'number', waitTimeoutMs: 'number', maxWaiting: 'number',
+  statementTimeoutMs: 'number', lockTimeoutMs: 'number', idleInTransactionTimeoutMs: 'number', pingTimeoutMs: 'number',
+  applicationName: 'string', onWarning: 'function', onFailure: 'function', readDatabase: 'string',
+  onStandbyRead: 'function',
+}));
 
 /**
  * Returns the given numbers of a store, and the defaults of the others: `numbers` has the default, the minimum and the
@@ -94,12 +97,10 @@ export function readStoreNumbers<Name extends string>(
   numbers: Readonly<Record<Name, readonly [preset: number, ...Range]>>,
 ): Readonly<Record<Name, number>> {
   for (const name in given) {
-    if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
-    const type = typeof Reflect.get(given, name);
-    if (type === 'undefined') continue;
-    if (/^now$|^on[A-Z]/.test(name) && type !== 'function') throw new TypeError(`${name} must be a function`);
-    if (name === 'applicationName' && type !== 'string') throw new TypeError(`${name} must be a string`);
-    if (name === 'mustExist' && type !== 'boolean') throw new TypeError(`${name} must be true or false`);
+    const [type, value] = [optionTypes.get(name), Reflect.get(given, name)];
+    if (type === undefined) throw new TypeError(`${name} is not an option`);
+    if (value !== undefined && type !== 'number' && typeof value !== type)
+      throw new TypeError(`${name} must be a ${type}`);
   }
   const entries = Object.entries<readonly [number, ...Range]>(numbers).map(([name, [preset, ...range]]) => {
     const { [name]: value = preset } = given as Readonly<Record<string, unknown>>;

@@ -134,7 +134,7 @@ describe('openStore', () => {
   });
 
   it('rejects an option mustExist that is not a boolean', async () => {
-    const error = { name: 'TypeError', message: 'mustExist must be true or false' };
+    const error = { name: 'TypeError', message: 'mustExist must be a boolean' };
     for (const mustExist of ['false', null]) {
       const options: object = { mustExist };
       for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
