@@ -16,6 +16,9 @@ export type AuthMode = (typeof authModes)[number];
 export const scopes = ['read', 'write', 'metrics'] as const;
 export type Scope = (typeof scopes)[number];
 
+/** The key that a request needs: `key` is any key in every mode. Whether a scope needs one depends on the mode. */
+export type Need = Scope | 'key';
+
 export interface Key {
   /** The name of the key in logs, metrics and events. */
   readonly name: string | undefined;
@@ -70,12 +73,12 @@ export function parseKeys(texts: readonly string[]): readonly Key[] {
 
 /** The configured keys, and which requests need one, for both APIs. */
 export class Access {
-  readonly mode: AuthMode;
+  readonly #mode: AuthMode;
   #keys: readonly Key[];
 
   /** Throws on a malformed key. */
   constructor(mode: AuthMode, keys: readonly string[]) {
-    this.mode = mode;
+    this.#mode = mode;
     this.#keys = parseKeys(keys);
   }
 
@@ -84,12 +87,14 @@ export class Access {
     this.#keys = parseKeys(keys);
   }
 
-  /**
-   * Fails with `unauthenticated` or `forbidden`. `need` is a scope, or `key` for any key in every mode. Identifies a
-   * known key first, so that the log names it.
-   */
-  check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
-    if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;
+  /** Whether callers without a key are served. */
+  isOpen(need: Need): boolean {
+    return need !== 'key' && (this.#mode === 'none' || (this.#mode === 'writes' && need === 'read'));
+  }
+
+  /** Fails with `unauthenticated` or `forbidden`. Identifies a known key first, so that the log names it. */
+  check(need: Need, presented: string | undefined, identify: (name: string) => void): void {
+    if (this.isOpen(need)) return;
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');
     const { hash, timingSafeEqual } = loadCrypto();
     const given = hash('sha256', presented, 'buffer');

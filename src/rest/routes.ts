@@ -1,4 +1,4 @@
-import type { Access, Scope } from '../domain/access.ts';
+import type { Access, Need } from '../domain/access.ts';
 import { DomainError, unlessAborted } from '../domain/errors.ts';
 import { recordKinds } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
@@ -8,8 +8,8 @@ import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
 import { recordRoutes, resources } from './resources.ts';
 
-/** The scope that a route needs if `auth` requires a key; `key`: any key is required, independent of `auth`. */
-export type RouteAccess = 'open' | 'key' | Scope;
+/** `open`: without a key in every mode. */
+export type RouteAccess = Need | 'open';
 
 export interface RouteDefinition {
   /** `METHOD /path/{parameter}`. */
@@ -56,10 +56,10 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 }
 
 /** Adds the check of the API key before a handler. No other function of the HTTP API checks keys of routes. */
-export function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
-  if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
+export function requireKey({ access: need, handle }: RouteDefinition, access: Access): Handler {
+  if (need === 'open' || access.isOpen(need)) return handle;
   return (request) => {
-    access.check(kind, request.header('x-api-key'), (name) => {
+    access.check(need, request.header('x-api-key'), (name) => {
       request.keyName = name;
     });
     return handle(request);
