@@ -1,6 +1,6 @@
 import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
 import { platform } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
@@ -23,10 +23,10 @@ const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0x
 export function examineSqlite(path: string, processes = 1): Finding[] {
   let file: string;
   try {
-    file = realPath(path);
+    file = realPath(resolve(path));
     checkWritable(file);
   } catch (caught) {
-    return [fail(messageOf(caught), 'run as the user of the service, or change the owner or the mount')];
+    return [fail(messageOf(caught), 'run as the user of the service, or check path, owner and disk')];
   }
   const space = [...examineSpace(file, statfsSync(nearestFolder(dirname(file)))), examineVersion(processes)];
   try {

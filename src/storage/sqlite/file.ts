@@ -113,10 +113,11 @@ export function checkWritable(path: string): void {
       if (place === `${path}-wal`) closeSync(openSync(place, 'r+'));
     } catch (caught) {
       const { code } = Object(caught);
-      // Another process may create or remove the log at any moment.
-      if (code === 'ENOENT') continue;
       if (code === 'EROFS') throw new Error(`the disk of ${place} is mounted read-only`, { cause: caught });
-      throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
+      if (code === 'EACCES' || code === 'EPERM')
+        throw new Error(`the user ${userName()} cannot write to ${place}`, { cause: caught });
+      // Another process may create or remove the log at any moment.
+      if (code !== 'ENOENT') throw caught;
     }
   }
 }

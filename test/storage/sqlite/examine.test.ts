@@ -84,6 +84,10 @@ describe('the examination of a SQLite file', () => {
     );
   });
 
+  it('accepts a slash at the end of the path, as the service does', () => {
+    assert.deepEqual(problems(examineSqlite(`${makeFile()}/`)), []);
+  });
+
   it('finds no problem in a file that is in use, and reads its log', async (t) => {
     const path = makeFile();
     const store = await openSqliteStore(path);
@@ -344,6 +348,19 @@ describe('the examination of a SQLite file', () => {
       throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
     });
     assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db-wal is mounted read-only']);
+  });
+
+  it('reports the error of a disk that fails, not a missing right of the user', async (t) => {
+    const path = await copyInUse(t);
+    mockFs(t, 'openSync', () => {
+      throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
+    });
+    assert.deepEqual(problemsOf(path), ['fail EIO: i/o error']);
+  });
+
+  it('reports a path that is too long as such, not as a missing right', () => {
+    const [finding] = examineSqlite(join(temporaryFolder(), 'x'.repeat(252)));
+    assert.match(`${finding?.what}`, /^ENAMETOOLONG: /);
   });
 
   describe('the examination of a SQLite file by a user without write access', {
