@@ -70,7 +70,10 @@ export class WriteQueue {
     this.#writer = writer;
     // A late reply of a lost thread must not settle the group of the next one.
     writer.on('message', (reply: WriterReply) => this.#writer === writer && this.#onReply(reply));
-    writer.on('error', (error) => this.#onLoss(writer, error));
+    // `Error.isError` does not recognize an error of a thread, so the log would lack its reason.
+    writer.on('error', ({ message, cause }: Error) =>
+      this.#onLoss(writer, new Error(cause instanceof Error ? cause.message : message)),
+    );
     writer.on('exit', (code) =>
       this.#onLoss(writer, new Error(`the writer thread exited with code ${code}`)),
     );

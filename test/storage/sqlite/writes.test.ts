@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
+import { describeError } from '../../../src/commands/command-line.ts';
 import { addUsers, keyed, rejects } from '../../../src/conformance/fixture.ts';
 import { byKind, maxId } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
@@ -287,6 +288,17 @@ describe('a writer thread that is lost', () => {
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
   });
+
+  for (const [thrown, reason] of [
+    ['new Error("crash")', 'crash'],
+    ['new Error("unavailable", { cause: new Error("no file") })', 'no file'],
+  ] as const) {
+    it(`fails the writes with the reason why it has thrown ${thrown}`, async (t) => {
+      const queue = queueOf(t, crash.replace('new Error("crash")', thrown));
+      const error = await queue.write('delete', ['users', [1]]).catch((caught: unknown) => caught);
+      assert.equal(describeError(error), `the store is not available: ${reason}`);
+    });
+  }
 
   it('does not prevent the queue from closing', async (t) => {
     const queue = queueOf(t, crash);
