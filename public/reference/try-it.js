@@ -90,9 +90,9 @@ function parameterField(document, { id, method }, parameter) {
   const input = el('input', { class: 'input mono', id: inputId, autocomplete: 'off', spellcheck: 'false' });
   if (required) {
     input.required = true;
-    // One press of the button must not delete a record that the reader has not chosen.
-    if (method === 'DELETE') input.placeholder = example;
-    else input.value = example;
+    // One press of the button must not change or delete a record that the reader has not chosen.
+    if (method === 'GET') input.value = example;
+    else input.placeholder = example;
   } else if (example !== '') input.placeholder = example;
   const label = el('label', { for: inputId }, name);
   if (!required) label.append(' ', el('span', { class: 'optional' }, '(optional)'));

@@ -177,10 +177,13 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await get.getByText('"error": "user 7 not found"').waitFor();
     // A screen reader reads only this part at once.
     assert.match((await get.getByRole('status').textContent()) ?? '', /^404 Not Found \d+ ms$/);
+    for (const task of ['Replace a user', 'Update a user', 'Create a post', 'Delete a user']) {
+      const form = article(page, task);
+      await form.getByText('Try it').click();
+      await form.getByRole('button', { name: 'Send request' }).click();
+      assert.equal(await form.locator('input:invalid').count(), 1, `${task}: no record is chosen`);
+    }
     const remove = article(page, 'Delete a user');
-    await remove.getByText('Try it').click();
-    await remove.getByRole('button', { name: 'Send request' }).click();
-    assert.equal(await remove.locator('input:invalid').count(), 1, 'no record is chosen');
     await remove.getByLabel('id', { exact: true }).fill(' ');
     await remove.getByRole('button', { name: 'Send request' }).click();
     await remove.getByText('404 Not Found').waitFor();
