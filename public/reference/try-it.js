@@ -1,10 +1,12 @@
 // @ts-check
 import { apiUrl } from '../console/api/connection.js';
+import { curlLine } from '../console/requests/curl.js';
 import { el, isEnabled, setEnabled } from '../console/ui/dom.js';
 import { text } from './document.js';
-import { codeBlock, fold } from './elements.js';
+import { codeBlock, copyButton, fold } from './elements.js';
 import { contentOf, exampleOf, exampleText, fillPath } from './examples.js';
 
+/** @import { SentRequest } from '../console/requests/curl.js' */
 /** @import { ApiKey } from '../console/ui/api-key.js' */
 /** @import { ApiDocument, Json, Operation } from './document.js' */
 
@@ -51,11 +53,11 @@ function form(document, operation, apiKey) {
     if (!isEnabled(button)) return;
     setEnabled(button, false);
     try {
-      const send = () => timed(request(operation, fields, type, body?.input.value, apiKey.value));
+      const send = () => timed(request(operation, fields, type, body?.input.value), apiKey.value);
       const hadKey = apiKey.value !== undefined;
       let sent = await send();
       if (sent.response.status === 401 && (await apiKey.ask(hadKey))) sent = await send();
-      const parts = await resultView(sent.response);
+      const parts = await resultView(sent.response, sent.line);
       outcome.replaceChildren(outcomeView(sent.response, sent.elapsedMs));
       result.replaceChildren(...parts);
     } catch (error) {
@@ -114,10 +116,9 @@ function bodyField({ id }, example) {
  * @param {readonly Field[]} fields
  * @param {string | undefined} type media type of the body
  * @param {string | undefined} body
- * @param {string | undefined} key
- * @returns {[URL, RequestInit]}
+ * @returns {Omit<SentRequest, 'keyed'>}
  */
-function request({ method, path }, fields, type, body, key) {
+function request({ method, path }, fields, type, body) {
   const given = fields.map(({ name, place, input }) => ({ name, place, value: input.value.trim() }));
   const at = (/** @type {string} */ place) =>
     given.filter((field) => field.place === place && field.value !== '');
@@ -126,19 +127,26 @@ function request({ method, path }, fields, type, body, key) {
   const values = new Map(paths.map(({ name, value }) => [name, value]));
   const url = apiUrl(fillPath(path, values).slice(1));
   for (const { name, value } of at('query')) url.searchParams.append(name, value);
-  const headers = new Headers();
-  for (const { name, value } of at('header')) headers.set(name, value);
-  if (key !== undefined) headers.set('x-api-key', key);
-  if (type !== undefined) headers.set('content-type', type);
-  const signal = AbortSignal.timeout(timeoutMs);
-  return [url, { method, headers, signal, cache: 'no-store', ...(body !== undefined && { body }) }];
+  const headers = Object.fromEntries(at('header').map(({ name, value }) => [name, value]));
+  if (type !== undefined) headers['content-type'] = type;
+  return { method, url: url.href, headers, body };
 }
 
-/** @param {[URL, RequestInit]} request */
-async function timed(request) {
+/**
+ * Sends a request, and returns its response with the time until it came and a curl line for the same request.
+ * @param {Omit<SentRequest, 'keyed'>} request
+ * @param {string | undefined} key
+ */
+async function timed(request, key) {
+  const { method, url, body = null } = request;
+  const headers = new Headers(request.headers);
+  if (key !== undefined) headers.set('x-api-key', key);
+  const signal = AbortSignal.timeout(timeoutMs);
   const started = performance.now();
-  const response = await fetch(...request).catch(failWith('The service did not respond.'));
-  return { response, elapsedMs: performance.now() - started };
+  const sent = fetch(url, { method, headers, body, signal, cache: 'no-store' });
+  const response = await sent.catch(failWith('The service did not respond.'));
+  const line = curlLine({ ...request, keyed: key !== undefined });
+  return { response, elapsedMs: performance.now() - started, line };
 }
 
 // A list of all posts may be endless: the page shows its beginning.
@@ -156,15 +164,21 @@ function outcomeView(response, elapsedMs) {
 }
 
 /**
- * The headers and the body of a response.
+ * The request, and the headers and the body of its response.
  * @param {Response} response
+ * @param {string} line the request as a curl line
  */
-async function resultView(response) {
+async function resultView(response, line) {
   const { text, whole } = await beginningOf(response).catch(failWith('The response is not complete.'));
   const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n');
   const body = text === '' ? [] : [codeBlock(pretty(text))];
   if (!whole) body.push(el('p', { class: 'muted small' }, 'Only the first 64 KiB are shown.'));
-  return [fold('Response headers', '', codeBlock(headers)), ...body];
+  const copy = copyButton('the request that was sent', () => line);
+  return [
+    fold('Request', 'as a curl line', codeBlock(line), copy),
+    fold('Response headers', '', codeBlock(headers)),
+    ...body,
+  ];
 }
 
 /**

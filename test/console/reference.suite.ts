@@ -164,11 +164,18 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await page.keyboard.press('Enter');
     await create.getByText('201 Created').waitFor();
     await create.getByText('"name": "<b>Grace</b>"').waitFor();
-    await create.getByText('x-api-key: $API_KEY').waitFor();
+    await create.locator('.samples > pre', { hasText: 'x-api-key: $API_KEY' }).waitFor();
+    await create.getByText('Request as a curl line').click();
+    const line = `curl -i -H 'content-type: application/json' -H "x-api-key: $API_KEY" -d '{"name":"<b>Grace</b>"}'`;
+    await create.getByText(`${line} ${http}/users`, { exact: true }).waitFor();
     const get = article(page, 'Get a user');
     await get.getByText('Try it').click();
     await get.getByText('Headers', { exact: true }).click();
     await get.getByLabel('If-None-Match').fill('"1"');
+    const [first, second] = await get
+      .locator('.fold .fold .field')
+      .evaluateAll((fields) => fields.map((field) => field.getBoundingClientRect()));
+    assert.ok((second?.top ?? 0) - (first?.bottom ?? 0) > 8, 'a label is nearer to its own field');
     await get.getByRole('button', { name: 'Send request' }).click();
     await get.getByText('304 Not Modified').waitFor();
     await get.getByLabel('id', { exact: true }).fill('7');
