@@ -78,6 +78,8 @@ function filterBy(operations) {
       link?.parentElement?.toggleAttribute('hidden', !shown.has(id));
     }
     status.textContent = words.length === 0 ? '' : `${found.length} of ${operations.length} operations`;
+    // The page is shorter now, and would show the last matches.
+    if (words.length > 0) document.getElementById(found[0]?.id ?? '')?.scrollIntoView();
   };
   input.addEventListener('input', apply);
   // The slash key focuses the filter, as on many reference pages, but not while a field has the focus.

@@ -90,6 +90,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     });
 
     await t.test('a filter shows only matching operations on the page and in the contents', async () => {
+      await article(page, 'Delete a user').evaluate((element) => element.scrollIntoView());
       await page.keyboard.press('/');
       await page.keyboard.type('idempotency key');
       await page.getByText(`2 of ${operations.length} operations`).waitFor();
@@ -97,6 +98,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
         'Create a user',
         'Create a post',
       ]);
+      const { y = -1 } = (await article(page, 'Create a user').boundingBox()) ?? {};
+      assert.ok(y >= 0 && y < 300, `the first match is at ${y}`);
       const links = page.locator('#contents .method + span:visible');
       assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
       await page.getByRole('searchbox').fill('absent-word');
