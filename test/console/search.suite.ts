@@ -168,6 +168,15 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test('a user can be opened by its id, if no name begins with it', async () => {
+      await show();
+      await box.fill('3');
+      await box.press('Enter');
+      await page.getByRole('heading', { name: 'No users whose names begin with “3”' }).waitFor();
+      await page.getByRole('button', { name: 'Open user 3' }).click();
+      await page.getByRole('heading', { name: 'Bob' }).waitFor();
+    });
+
     await t.test('a typed address can search for a question mark', async () => {
       await addUsers(http, [{ name: 'Who' }, { name: 'Who? Me' }]);
       await show('#/?name=Who?&sort=-id');

@@ -106,9 +106,12 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
         act: toFirst,
       });
     } else if (filter !== '') {
-      const act = () => navigation.list({ name: '', role: '' });
-      const hint = navigation.view.name === '' ? '' : 'Capital and small letters differ.';
-      showState(state, `No users ${filter}`, hint, { label: 'Show all users', act });
+      const { name } = navigation.view;
+      const isId = /^[1-9][0-9]{0,9}$/.test(name);
+      const hint = name === '' || isId ? '' : 'Capital and small letters differ.';
+      const all = { label: 'Show all users', act: () => navigation.list({ name: '', role: '' }) };
+      const one = { label: `Open user ${name}`, act: () => navigation.go({ userId: Number(name) }) };
+      showState(state, `No users ${filter}`, hint, isId ? one : all);
     } else {
       showState(state, 'No users yet', 'Create the first one here, or send POST /users.', {
         label: 'Create a user',
