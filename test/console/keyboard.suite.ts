@@ -52,6 +52,20 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
       assert.ok(stops > 15, `only ${stops} stops`);
     });
 
+    await t.test('the arrow keys move from the search box to the names, and between them', async () => {
+      await showView(page, '/');
+      await page.keyboard.press('/');
+      for (const [key, id] of [
+        ['ArrowDown', 1],
+        ['ArrowDown', 2],
+        ['ArrowUp', 1],
+        ['ArrowUp', 1],
+      ] as const) {
+        await page.keyboard.press(key);
+        await focused(page, `tr[data-id="${id}"] a`);
+      }
+    });
+
     await t.test(
       'a user can be opened, changed and deleted with the keyboard, without losing the focus',
       async () => {

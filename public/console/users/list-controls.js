@@ -117,7 +117,7 @@ function createSortHeadings(table, choose) {
 }
 
 /**
- * The box that searches for names. Escape clears it, and the key `/` focuses it.
+ * The box that searches for names. Escape clears it, the key `/` focuses it, and Down moves to the first row.
  * @param {() => void} search
  * @returns {HTMLInputElement}
  */
@@ -125,7 +125,9 @@ function createNameSearch(search) {
   const input = byId('name-filter', HTMLInputElement);
   wireFilterBox(input, search);
   input.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape' || event.isComposing || input.value === '') return;
+    if (event.isComposing) return;
+    if (event.key === 'ArrowDown') byId('user-rows', HTMLElement).querySelector('a')?.focus();
+    if (event.key !== 'Escape' || input.value === '') return;
     event.preventDefault();
     input.value = '';
     input.dispatchEvent(new Event('input'));

@@ -59,6 +59,19 @@ export function createUserTable(addressOf, focusLost) {
     else link?.click();
   });
 
+  body.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.target instanceof Element)) return;
+    const row = event.target.closest('tr');
+    const rows = new Map([
+      ['ArrowDown', row?.nextElementSibling],
+      ['ArrowUp', row?.previousElementSibling],
+    ]);
+    const link = rows.get(event.key)?.querySelector('a');
+    if (!link) return;
+    event.preventDefault();
+    link.focus();
+  });
+
   return {
     /** @param {readonly User[]} users */
     show(users) {
