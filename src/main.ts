@@ -37,5 +37,6 @@ process.exitCode = await run({
   stderr: process.stderr,
   onSignal: (signal, handle) => process.on(signal, handle),
   onCrash: (handle) => process.on('uncaughtExceptionMonitor', handle),
+  usage: () => ({ ...process.cpuUsage(), rss: process.memoryUsage.rss() }),
   exit: (code) => process.exit(code),
 });

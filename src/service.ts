@@ -16,7 +16,7 @@ import { openStore } from './storage/open.ts';
 import { fanOut, type ListeningEvent } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
-export { checkPair } from './http/server.ts';
+export { certificatesOf, checkPair } from './http/server.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
@@ -182,9 +182,9 @@ export class Service implements AsyncDisposable {
 
   /** The same numbers as plain data, to add them to the numbers of other processes. */
   counters(): MetricsSnapshot {
-    const http = this.#api?.listener.inFlight ?? 0;
+    const inFlight = { http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight };
     const connections = { http: this.#http?.connections ?? 0, grpc: this.#grpc?.connections ?? 0 };
-    return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers, connections);
+    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, this.#http?.certificateEnd);
   }
 
   /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, `listen` fails. */

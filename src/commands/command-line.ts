@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs, promisify } from 'node:util';
 import { optionRows } from '../config.ts';
 import { DomainError, messageOf } from '../domain/errors.ts';
+import type { Usage } from '../telemetry/metrics.ts';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
@@ -19,6 +20,7 @@ export interface CommandContext {
   readonly onSignal: (signal: Signal, handle: () => unknown) => void;
   /** Calls `handle` when an uncaught error is about to end the process. */
   readonly onCrash: (handle: (cause: unknown) => void) => void;
+  readonly usage: () => Usage;
   /** Ends the process at once, even with work in progress. */
   readonly exit: (code: number) => void;
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../config.ts';
-import { fittingConnections } from '../service.ts';
+import { certificatesOf, fittingConnections } from '../service.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -32,11 +32,8 @@ export async function reportProblems(
 
 export async function examineCertificates({ settings }: ParsedConfig, { tls }: Files): Promise<Finding[]> {
   if (tls === undefined) return [];
-  const { X509Certificate } = await import('node:crypto');
-  const blocks = String(tls.cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((block) => {
+  return certificatesOf(tls).map(({ subject, subjectAltName = 'no name', validFromDate, validToDate }) => {
     // A certificate may have no subject, only alternative names.
-    const { subject, subjectAltName = 'no name', validFromDate, validToDate } = new X509Certificate(block);
     const owner = (subject || subjectAltName).replaceAll('\n', ', ');
     const name = `${settings['tls-cert'].text}: the certificate of ${owner}`;
     const leftMs = validToDate.getTime() - Date.now();

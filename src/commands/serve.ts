@@ -6,7 +6,7 @@ import { type Addresses, createService } from '../service.ts';
 import { StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
-import { renderMetrics } from '../telemetry/metrics.ts';
+import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import {
   type Command,
@@ -103,8 +103,8 @@ async function runUntilStopped(
   if (worker === undefined) await checkPorts(config);
   const runner: Runner =
     config.workers > 1 && worker === undefined
-      ? await workers(parsed, log.observe)
-      : singleService(parsed, files, log, stop, worker);
+      ? await workers(parsed, log.observe, context.usage)
+      : singleService(parsed, files, log, stop, context.usage, worker);
   // While serving, a signal stops the service in order. Before that, it ends all processes at once.
   let end = (code: number) => {
     runner.kill?.();
@@ -157,14 +157,15 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
   if (grpcPort !== false) await tryPort('grpcPort', host, grpcPort);
 }
 
-async function workers(parsed: ParsedConfig, observe: Observe): Promise<Runner> {
+async function workers(parsed: ParsedConfig, observe: Observe, usage: () => Usage): Promise<Runner> {
   const { config } = parsed;
   const { WorkerPool } = await import('../workers/worker-pool.ts');
   const { workers: count, port, 'grpc-port': grpcPort } = config;
   const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   // A longer timer would end at once.
   const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
-  const pool = new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
+  const metrics = () => usageMetrics(usage());
+  const pool = new WorkerPool({ count, port, grpcPort, observe, metrics, stopTimeoutMs });
   return {
     start: () => pool.start(),
     stop: () => pool.stop(),
@@ -184,6 +185,7 @@ function singleService(
   files: Files,
   { observe, lost }: Log,
   stop: () => void,
+  usage: () => Usage,
   worker: WorkerLink | undefined,
 ): Runner {
   const { config } = parsed;
@@ -200,6 +202,8 @@ function singleService(
   const counters = () => ({
     ...service.counters(),
     users_service_log_lines_dropped_total: { users_service_log_lines_dropped_total: lost() },
+    ...eventLoopMetrics(),
+    ...usageMetrics(usage()),
   });
   worker?.serve(stop, counters);
   return {

@@ -42,6 +42,13 @@ export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): v
     throw new Error('the key has another algorithm than the certificate');
 }
 
+/** The certificates of a chain in PEM. */
+export function certificatesOf({ cert }: TlsOptions) {
+  const { X509Certificate } = loadCrypto();
+  const blocks = String(cert).match(/-----BEGIN ([A-Z ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
+  return blocks.map((block) => new X509Certificate(block));
+}
+
 /** Timeouts of the HTTP API. */
 export interface HttpTimeouts {
   /** For receiving the head of a request, in ms; 0 for no limit. Default: 10,000. */
@@ -70,6 +77,8 @@ export class HttpServer {
   /** The caller opens its port. */
   readonly server: Server;
   readonly #connections: Connections;
+  /** When the first certificate of the chain ends, in seconds since 1970; infinite without TLS. */
+  certificateEnd = Infinity;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
@@ -92,10 +101,10 @@ export class HttpServer {
       ALPNProtocols: ['http/1.1', 'http/1.0'],
       handshakeTimeout: headMs,
     };
-    if (tls !== undefined) checkPair(tls);
     const secure = tls && { ...tls, ...settings };
     const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
     this.server = server;
+    if (tls !== undefined) this.setTls(tls);
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
     server.maxHeadersCount = 2 * maxHeaders;
@@ -134,6 +143,8 @@ export class HttpServer {
   /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
     checkPair(tls);
+    const ends = certificatesOf(tls).map(({ validToDate }) => validToDate.getTime() / 1000);
+    this.certificateEnd = Math.min(...ends);
     if (isSecure(this.server)) this.server.setSecureContext(tls);
   }
 

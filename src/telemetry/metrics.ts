@@ -25,6 +25,11 @@ const families = {
   users_service_standby_lag_bytes_total:
     'Log that a standby had not replayed when a read arrived, summed over all reads.',
   users_service_workers: 'Workers, by whether their numbers are current or from an earlier scrape.',
+  users_service_certificate_expiry_time_seconds:
+    'When the first certificate of the chain in use ends, in seconds since 1970.',
+  users_service_event_loop_seconds_total: 'Time in which the event loop of the service was active or idle.',
+  process_cpu_seconds_total: 'User and system processor time, of all threads.',
+  process_resident_memory_bytes: 'Resident memory.',
 };
 
 type Family = keyof typeof families;
@@ -38,9 +43,21 @@ function typeOf(family: Family): 'counter' | 'gauge' | 'histogram' {
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
 /** The start of this process. Behind a load balancer, it shows which copy of the service has sent the metrics. */
-export const startTime: MetricsSnapshot = {
-  users_service_start_time_seconds: { users_service_start_time_seconds: performance.timeOrigin / 1000 },
-};
+export const startTime = unlabelled({ users_service_start_time_seconds: performance.timeOrigin / 1000 });
+
+/** What a process has used of its machine: times in microseconds, and memory in bytes. */
+export type Usage = { readonly user: number; readonly system: number; readonly rss: number };
+
+export function usageMetrics({ user, system, rss }: Usage): MetricsSnapshot {
+  return unlabelled({ process_cpu_seconds_total: (user + system) / 1e6, process_resident_memory_bytes: rss });
+}
+
+/** Unlike the processor time, the active time includes waiting for a disk and for a free processor. */
+export function eventLoopMetrics(): MetricsSnapshot {
+  const { active, idle } = performance.eventLoopUtilization();
+  const seconds = { active: active / 1000, idle: idle / 1000 };
+  return byLabel('users_service_event_loop_seconds_total', 'state', seconds);
+}
 
 /** The requests of a route that have ended. */
 interface Requests {
@@ -108,23 +125,31 @@ export class Metrics {
   }
 
   /** `inFlight` is the number of requests being served, and `connections` that of open connections, both by API. */
-  snapshot(inFlight: ByFace, followers = { open: 0, sent: 0 }, connections: ByFace = {}): MetricsSnapshot {
+  snapshot(inFlight: ByFace, followers = { open: 0, sent: 0 }, connections: ByFace = {}, expiry = Infinity) {
     const requests = Object.values(this.#requests).flatMap(Object.values<Requests>);
     return {
       users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
       users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
-      users_service_requests_in_flight: byFace('users_service_requests_in_flight', inFlight),
-      users_service_connections: byFace('users_service_connections', connections),
-      users_service_followers: { users_service_followers: followers.open },
-      users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
+      ...byLabel('users_service_requests_in_flight', 'face', inFlight),
+      ...byLabel('users_service_connections', 'face', connections),
+      ...unlabelled({
+        users_service_followers: followers.open,
+        users_service_changes_sent_total: followers.sent,
+      }),
+      ...(expiry < Infinity && unlabelled({ users_service_certificate_expiry_time_seconds: expiry })),
       // A copy: a snapshot does not change after it was taken.
       ...structuredClone(this.#counts),
     };
   }
 }
 
-function byFace(family: Family, counts: ByFace): Record<string, number> {
-  return Object.fromEntries(Object.entries(counts).map(([face, n]) => [`${family}{face="${face}"}`, n]));
+function unlabelled(values: Partial<Record<Family, number>>): MetricsSnapshot {
+  return Object.fromEntries(Object.entries(values).map(([family, value]) => [family, { [family]: value }]));
+}
+
+function byLabel(family: Family, label: string, values: Readonly<Record<string, number>>): MetricsSnapshot {
+  const series = Object.entries(values).map(([value, n]) => [`${family}{${label}="${value}"}`, n]);
+  return { [family]: Object.fromEntries(series) };
 }
 
 type Series = readonly [series: string, value: number];
@@ -150,12 +175,15 @@ function latencySeries({ face, route, bucketCounts, sum }: Requests): Series[] {
   return [...cumulated, [`${name}_sum{${labels}}`, sum], [`${name}_count{${labels}}`, count]];
 }
 
+/** Adds all series up. Of the ends of certificates, the earliest counts. */
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const sum: Partial<Record<Family, Record<string, number>>> = {};
   for (const [family, series] of snapshots.flatMap(entriesOf)) {
     sum[family] ??= {};
     const total = sum[family];
-    for (const [name, value] of Object.entries(series)) total[name] = (total[name] ?? 0) + value;
+    const isEnd = family === 'users_service_certificate_expiry_time_seconds';
+    for (const [name, value] of Object.entries(series))
+      total[name] = isEnd ? Math.min(total[name] ?? value, value) : (total[name] ?? 0) + value;
   }
   return sum;
 }

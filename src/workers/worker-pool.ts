@@ -12,6 +12,8 @@ export interface WorkerPoolOptions extends Ports {
   readonly observe: Observe;
   /** How long a worker may take to stop, in ms; then it is killed. */
   readonly stopTimeoutMs: number;
+  /** Those of the primary itself. */
+  readonly metrics: () => MetricsSnapshot;
 }
 
 interface Child {
@@ -220,7 +222,8 @@ export class WorkerPool {
       // A worker that did not report in time counts with its last report.
       'users_service_workers{numbers="earlier"}': late,
     };
-    return sumSnapshots([...this.#metrics.values(), this.#exited, { users_service_workers: workers }]);
+    const ours = { users_service_workers: workers, ...this.#options.metrics() };
+    return sumSnapshots([...this.#metrics.values(), this.#exited, ours]);
   }
 
   get #isStopping(): boolean {

@@ -16,7 +16,7 @@ import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
-import { runCommand } from '../support/command.ts';
+import { noUsage, runCommand } from '../support/command.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
@@ -166,6 +166,7 @@ describe('users-service changes', () => {
         if (name === 'SIGTERM') stop = handle;
       },
       onCrash: () => undefined,
+      usage: noUsage,
       exit: () => undefined,
     });
     await until(() => nodeFs.existsSync(state), 'a saved position');
@@ -198,6 +199,7 @@ describe('users-service changes', () => {
         if (name === 'SIGTERM') stop = handle;
       },
       onCrash: () => undefined,
+      usage: noUsage,
       exit: () => undefined,
     });
     const [, done] = await first;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
@@ -23,7 +24,7 @@ import { environment, printed, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { runCommand } from '../support/command.ts';
+import { noUsage, runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -64,6 +65,7 @@ async function startHere(
     stderr: new PassThrough().resume(),
     onSignal: (signal, handle) => signals.on(signal, handle),
     onCrash: () => undefined,
+    usage: noUsage,
     exit: (code) => lines.push({ event: 'exit', code }),
   });
   const send = (signal: Signal) => signals.emit(signal);
@@ -354,7 +356,7 @@ describe('a signal to the service', () => {
 
   it('SIGHUP reloads the certificate, and keeps the old one when the new one is invalid', async (t) => {
     const folder = await temporaryFolder(t);
-    const [first, second] = [createCertificate('first'), createCertificate('second')];
+    const [first, second] = [createCertificate('first'), createCertificate('second', 2)];
     const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const write = async ({ cert, key }: { cert: string; key: string }) => {
       await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
@@ -368,6 +370,17 @@ describe('a signal to the service', () => {
       await response.resume().toArray();
       return subject.CN;
     };
+    const metricsOf = async (url: string) => {
+      const [response] = await once(
+        get(`${url}/metrics`, { rejectUnauthorized: false, agent: false }),
+        'response',
+      );
+      return Buffer.concat(await response.toArray()).toString();
+    };
+    const endIn = ({ cert }: { cert: string }) => {
+      const end = new X509Certificate(cert).validToDate.getTime() / 1000;
+      return new RegExp(`^users_service_certificate_expiry_time_seconds ${end}$`, 'm');
+    };
     await write(first);
     const running = await startProcess(t, [
       '--database',
@@ -378,10 +391,12 @@ describe('a signal to the service', () => {
       keyFile,
     ]);
     assert.equal(await nameOf(running.http), 'first');
+    assert.match(await metricsOf(running.http), endIn(first));
     await write(second);
     running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
     assert.equal(await nameOf(running.http), 'second');
+    assert.match(await metricsOf(running.http), endIn(second));
     await write({ cert: first.cert, key: second.key });
     running.child.kill('SIGHUP');
     await printed(running, 'failure');
@@ -410,6 +425,22 @@ describe('the process of the service', () => {
   });
 
   for (const workers of ['1', '2']) {
+    it(`has what its processes use of the machine in the metrics with --workers ${workers}`, async (t) => {
+      const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
+      const { http } = await startProcess(t, args);
+      const text = await (await fetch(`${http}/metrics`)).text();
+      for (const [series, least] of [
+        ['users_service_event_loop_seconds_total{state="active"}', 0.001],
+        // It has not waited before its first request.
+        ['users_service_event_loop_seconds_total{state="idle"}', 0],
+        ['process_cpu_seconds_total', 0.01],
+        ['process_resident_memory_bytes', 20e6],
+      ] as const) {
+        const line = text.split('\n').find((one) => one.startsWith(`${series} `));
+        assert.ok(Number(line?.split(' ')[1]) >= least, line ?? text);
+      }
+    });
+
     it(`counts lost lines of the log in the metrics with --workers ${workers}`, async (t) => {
       const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
       const { http, child } = await startProcess(t, args);
@@ -441,6 +472,7 @@ describe('the process of the service', () => {
       stderr: new PassThrough().resume(),
       onSignal: (signal, handle) => signals.on(signal, handle),
       onCrash: () => undefined,
+      usage: noUsage,
       exit: () => lines.push('ended before the reader has read all lines'),
     });
     await until(() => lines.length > 0, 'the service listens');

@@ -16,6 +16,7 @@ import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
+import { noUsage } from '../support/command.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -49,6 +50,7 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
       if (name === 'SIGINT') signal = handle;
     },
     onCrash: () => undefined,
+    usage: noUsage,
     exit: exited.resolve,
   });
   return { code, exited: exited.promise, errors: errors.join(''), output: output.join('') };

@@ -10,7 +10,7 @@ import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain } from '../kit/process.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
-import { runCommand } from '../support/command.ts';
+import { noUsage, runCommand } from '../support/command.ts';
 
 describe('users-service verify', async () => {
   const postgres = await openTestPostgres();
@@ -75,6 +75,7 @@ describe('users-service verify', async () => {
         stderr: new PassThrough().resume(),
         onSignal: (signal, handle) => signal === 'SIGINT' && interrupt(handle),
         onCrash: () => undefined,
+        usage: noUsage,
         exit: exited.resolve,
       });
       assert.equal(await exited.promise, 130);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { createLog, type LineSink } from '../../src/telemetry/log.ts';
-import { Metrics, renderMetrics } from '../../src/telemetry/metrics.ts';
+import { eventLoopMetrics, Metrics, renderMetrics, usageMetrics } from '../../src/telemetry/metrics.ts';
 import { compareTable, documents } from '../kit/markdown.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 
@@ -82,18 +82,22 @@ test('the documentation lists all metrics with their type, labels, meaning and b
   const { request, refused, failure } = samples;
   for (const event of [{ ...request, longLived: false }, refused, failure]) metrics.observe(event);
   metrics.standbyRead({ host: 'a', outcome: 'late', waitMs: 1, lagBytes: 1 });
-  const snapshot = metrics.snapshot({ http: 0 }, undefined, { http: 0 });
+  const snapshot = metrics.snapshot({ http: 0 }, undefined, { http: 0 }, 1);
   const workers = { 'users_service_workers{numbers="current"}': 1 };
   const lost = { users_service_log_lines_dropped_total: 0 };
   const families = parseMetrics(
     renderMetrics({
       ...snapshot,
+      ...eventLoopMetrics(),
+      ...usageMetrics({ user: 1, system: 1, rss: 1 }),
       users_service_log_lines_dropped_total: lost,
       users_service_workers: workers,
     }),
   );
   const source = readFileSync(new URL('../../src/telemetry/metrics.ts', import.meta.url), 'utf8');
-  const known = [...source.matchAll(/^ {2}(users_service_\w+):(?: '|$)/gm)].map(([, name = '']) => name);
+  const known = [...source.matchAll(/^ {2}((?:users_service|process)_\w+):(?: '|$)/gm)].map(
+    ([, name = '']) => name,
+  );
   assert.deepEqual([...families.keys()].sort(), known.toSorted());
   compareTable(
     'metrics',

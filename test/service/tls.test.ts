@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { Agent, get, type RequestOptions } from 'node:https';
@@ -244,6 +244,20 @@ describe('a new certificate', () => {
     assert.equal(await peerName(t, grpcPort), 'second');
   });
 
+  it('is in the metrics with the earliest end of its chain', async (t) => {
+    const { service } = await start(t);
+    const end = () => /^users_service_certificate_expiry_time_seconds (\d+)$/m.exec(service.metrics())?.[1];
+    const endOf = ({ cert }: Certificate) => String(new X509Certificate(cert).validToDate.getTime() / 1000);
+    assert.equal(end(), endOf(first));
+    const [long, short] = [createCertificate('long', 3), createCertificate('short', 2)];
+    service.setTls({ cert: long.cert, key: long.key });
+    assert.equal(end(), endOf(long));
+    service.setTls({ cert: Buffer.from(`${long.cert}${short.cert}`), key: long.key });
+    assert.equal(end(), endOf(short));
+    assert.throws(() => service.setTls({ cert: first.cert, key: long.key }));
+    assert.equal(end(), endOf(short));
+  });
+
   it('is also used by gRPC when it was set before the first call', async (t) => {
     const { service, grpc } = await start(t);
     service.setTls(second);
@@ -284,6 +298,7 @@ describe('a new certificate', () => {
   it('is rejected by a service without TLS', async (t) => {
     const { service } = await startService(t);
     assert.throws(() => service.setTls(first), /has no TLS/);
+    assert.doesNotMatch(service.metrics(), /certificate/);
   });
 });
 

@@ -2,6 +2,9 @@ import { Readable, Writable } from 'node:stream';
 import { run } from '../../src/commands/commands.ts';
 import type { FinishedProcess } from '../kit/process.ts';
 
+/** The usage of a process that has done nothing. */
+export const noUsage = () => ({ user: 0, system: 0, rss: 0 });
+
 /** Runs a command as `main.ts` does, but in this process, which is much faster. */
 export async function runCommand(
   args: readonly string[],
@@ -29,6 +32,7 @@ export async function runCommand(
     stderr: Object.assign(stderr.stream, { isTTY: isTerminal }),
     onSignal: () => undefined,
     onCrash: () => undefined,
+    usage: noUsage,
     exit: (status) => {
       throw new Error(`the command ended the process with ${status}`);
     },

@@ -7,6 +7,7 @@ import {
   type MetricsSnapshot,
   renderMetrics,
   sumSnapshots,
+  usageMetrics,
 } from '../../src/telemetry/metrics.ts';
 
 function request(route: string, durationMs: number): RequestEvent {
@@ -76,6 +77,26 @@ test('after a process has exited, its counters are kept and its requests in flig
   assert.match(sum, /requests_in_flight\{face="http"\} 1\n/);
   assert.match(sum, /requests_total\{face="http",method="GET",route="\/fast",status="200"\} 2\n/);
   assert.match(sum, /duration_seconds_count\{face="http",route="\/fast"\} 2\n/);
+});
+
+test('the certificate that ends first counts, and the memory of a process that has exited does not', () => {
+  const usage = usageMetrics({ user: 1_500_000, system: 500_000, rss: 7 });
+  const [early, late] = [100, 200].map((end) => ({
+    ...new Metrics().snapshot({}, undefined, {}, end),
+    ...usage,
+  }));
+  assert.ok(early && late);
+  for (const ends of [
+    [early, late],
+    [late, early],
+  ]) {
+    const sum = renderMetrics(sumSnapshots([metricsOf(fast), ...ends, countersOf(early)]));
+    assert.match(sum, /^users_service_certificate_expiry_time_seconds 100$/m);
+    assert.match(sum, /^process_cpu_seconds_total 6$/m);
+    assert.match(sum, /^process_resident_memory_bytes 14$/m);
+  }
+  const renewed = renderMetrics(sumSnapshots([late, countersOf(early)]));
+  assert.match(renewed, /^users_service_certificate_expiry_time_seconds 200$/m);
 });
 
 test('the rendered metrics have the start of this process, and those of workers that of their primary', () => {

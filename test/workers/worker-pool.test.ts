@@ -22,6 +22,8 @@ const patience = { timeout: 20_000 };
 const ports = { port: 0, grpcPort: false } as const;
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
+const cpu = 'process_cpu_seconds_total';
+const ofPrimary: MetricsSnapshot = { process_cpu_seconds_total: { [cpu]: 5 } };
 
 /** A worker without a process, and the messages that it has received. */
 interface FakeWorker extends EventEmitter {
@@ -54,7 +56,14 @@ async function startPool(t: TestContext, count: number): Promise<readonly FakeWo
 }
 
 function createPool(count: number, stopTimeoutMs = 1_000, observe: Observe = () => undefined): WorkerPool {
-  return new WorkerPool({ count, port: 0, grpcPort: false, observe, stopTimeoutMs });
+  return new WorkerPool({
+    count,
+    port: 0,
+    grpcPort: false,
+    observe,
+    metrics: () => ofPrimary,
+    stopTimeoutMs,
+  });
 }
 
 /** Returns the warnings of the process since then, such as `MaxListenersExceededWarning`. */
@@ -82,6 +91,7 @@ describe('scrapes of the metrics', () => {
       for (const reply of received.slice(1)) {
         const { gathered } = reply as { gathered: MetricsSnapshot };
         assert.deepEqual(gathered[series], { [series]: 12 });
+        assert.deepEqual(gathered[cpu], { [cpu]: 5 }, 'of the primary, once');
         assert.deepEqual(gathered[start], { [start]: performance.timeOrigin / 1000 });
       }
     }
