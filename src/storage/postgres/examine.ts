@@ -31,8 +31,14 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
     if (result.status === 'fulfilled') return result.value.findings;
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
-    const text = `${hosts[i]?.name} cannot be used: ${messageOf(connectError(result.reason))}`;
-    return [{ ...problem(text, 'check the URL, the server and the network'), isUnreachable: true as const }];
+    const reason = messageOf(connectError(result.reason));
+    const remedy =
+      reason === 'Query read timeout'
+        ? 'look for locks and long statements in pg_stat_activity'
+        : 'check the URL, the server and the network';
+    return [
+      { ...problem(`${hosts[i]?.name} cannot be used: ${reason}`, remedy), isUnreachable: true as const },
+    ];
   });
   if (isStandby || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;

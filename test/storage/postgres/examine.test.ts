@@ -408,6 +408,15 @@ describe('the examination of a PostgreSQL database', () => {
     });
   }
 
+  it('advises to look for locks when a lock delays its statements', async (t) => {
+    const url = await createDatabase();
+    const session = await openSession(t, url);
+    await session.lock('users');
+    const [finding] = await examinePostgres(url);
+    assert.match(finding?.what ?? '', /cannot be used: Query read timeout$/);
+    assert.match(finding?.remedy ?? '', /locks .* pg_stat_activity/);
+  });
+
   it('reports a server whose connection is lost during the examination', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
