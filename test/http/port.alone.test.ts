@@ -94,7 +94,7 @@ async function readSlowly(socket: Socket): Promise<number> {
   socket.on('data', (part: Buffer) => {
     bytes += part.length;
     socket.pause();
-    setTimeout(() => socket.resume(), 2);
+    setTimeout(() => socket.resume(), 2).unref();
   });
   await new Promise((resolve) => socket.once('close', resolve));
   return bytes;

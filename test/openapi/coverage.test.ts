@@ -4,7 +4,7 @@ import files from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it, type TestContext } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/nested-kinds.ts';
 import { DomainError, type ErrorKind, stillReferenced } from '../../src/domain/errors.ts';
 import { maxVersion, nameOf } from '../../src/domain/record.ts';
@@ -193,7 +193,7 @@ const storeFailures: readonly (readonly [status: number, kind: ErrorKind, messag
   [504, 'deadline-exceeded', 'the database took too long'],
 ];
 
-describe('a running service returns every response of the OpenAPI document as documented', () => {
+test('a running service returns every response of the OpenAPI document as documented', async (all) => {
   const recorder = new Recorder();
   const start = async (t: TestContext, options?: StartOptions) =>
     (await startService(t, { apiKeys: ['secret'], expectFailures: true, ...options })).port;
@@ -202,22 +202,19 @@ describe('a running service returns every response of the OpenAPI document as do
       .filter(([operation]) => documented().includes(`${operation} ${status}`))
       .map(([operation, request]) => ({ ...request, method: operation.split(' ')[0] ?? '', status }));
 
-  let publicDir: string;
-  before(() => {
-    publicDir = mkdtempSync(join(tmpdir(), 'public-'));
-  });
-  after(() => rmSync(publicDir, { recursive: true }));
+  const publicDir = mkdtempSync(join(tmpdir(), 'public-'));
+  all.after(() => rmSync(publicDir, { recursive: true }));
 
-  it('for a valid request to each operation', () => {
+  await all.test('for a valid request to each operation', () => {
     assert.deepEqual(Object.keys(right).sort(), [...operations().keys()].sort());
   });
 
-  it('for valid and invalid requests', async (t) => {
+  await all.test('for valid and invalid requests', async (t) => {
     const port = await start(t);
     for (const request of story) await recorder.record(port, request);
   });
 
-  it('for bodies of another type, coding or length', async (t) => {
+  await all.test('for bodies of another type, coding or length', async (t) => {
     const port = await start(t);
     for (const request of casesFor(415)) {
       await recorder.record(port, { ...request, headers: ['Content-Type: text/plain'] });
@@ -232,7 +229,7 @@ describe('a running service returns every response of the OpenAPI document as do
   });
 
   for (const { status, headers = [], ...rest } of malformed) {
-    it(`${status} on every route`, async (t) => {
+    await all.test(`${status} on every route`, async (t) => {
       const port = await start(t, { allowedHosts: [] });
       for (const { method, path, body } of casesFor(status)) {
         if (status === 413 && body === undefined) continue;
@@ -241,7 +238,7 @@ describe('a running service returns every response of the OpenAPI document as do
     });
   }
 
-  it('408 on every route', async (t) => {
+  await all.test('408 on every route', async (t) => {
     const port = await start(t, {
       timeouts: { headersTimeoutMs: 100, requestTimeoutMs: 100, checkingIntervalMs: 50 },
     });
@@ -251,7 +248,7 @@ describe('a running service returns every response of the OpenAPI document as do
     await recorder.record(port, { method: 'POST', path: '/users', headers, body: '{', status: 408 });
   });
 
-  it('401 without a key', async (t) => {
+  await all.test('401 without a key', async (t) => {
     const port = await start(t, { auth: 'all' });
     for (const request of casesFor(401)) {
       await recorder.record(port, {
@@ -261,7 +258,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('403 with a key that lacks the scope', async (t) => {
+  await all.test('403 with a key that lacks the scope', async (t) => {
     const port = await start(t, { auth: 'all', apiKeys: ['reader:read=r', 'writer:write=w'] });
     for (const request of casesFor(403)) {
       const isRead = request.method === 'GET' && request.path !== '/metrics';
@@ -270,12 +267,12 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('428 without If-Match, where it is required', async (t) => {
+  await all.test('428 without If-Match, where it is required', async (t) => {
     const port = await start(t, { requirePreconditions: true });
     for (const request of casesFor(428)) await recorder.record(port, request);
   });
 
-  it('503 beyond maxInFlight', async (t) => {
+  await all.test('503 beyond maxInFlight', async (t) => {
     const gate = await gatedRepository();
     t.after(gate.open);
     const port = await start(t, { repository: gate.repository, limits: { maxInFlight: 1 } });
@@ -288,7 +285,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('503 of a probe beyond maxConnections', async (t) => {
+  await all.test('503 of a probe beyond maxConnections', async (t) => {
     const gate = await gatedRepository();
     t.after(gate.open);
     const port = await start(t, { repository: gate.repository, maxConnections: 1 });
@@ -300,7 +297,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('503 of /health/ready while draining', async (t) => {
+  await all.test('503 of /health/ready while draining', async (t) => {
     const { promise: draining, resolve: drain } = Promise.withResolvers<void>();
     const { service, port } = await startService(t, {
       drainDelayMs: 500,
@@ -313,7 +310,7 @@ describe('a running service returns every response of the OpenAPI document as do
   });
 
   for (const [status, kind, message] of storeFailures) {
-    it(`${status} when the store fails with ${kind}`, async (t) => {
+    await all.test(`${status} when the store fails with ${kind}`, async (t) => {
       const port = await start(t, { repository: failing(kind, message) });
       for (const request of casesFor(status)) {
         // A conflict passes with time only if another request has the same key.
@@ -326,7 +323,7 @@ describe('a running service returns every response of the OpenAPI document as do
     });
   }
 
-  it('409 for a change of a record with the highest version', async (t) => {
+  await all.test('409 for a change of a record with the highest version', async (t) => {
     const repository = createMemoryStore();
     await repository.importRows('users', [{ id: 1, name: 'Ada', version: maxVersion }]);
     for (const kind of nestedKinds) {
@@ -338,7 +335,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('409 for a deletion of a record to which another table refers', async (t) => {
+  await all.test('409 for a deletion of a record to which another table refers', async (t) => {
     const repository = stubStore(() => Promise.reject(stillReferenced(undefined)));
     const port = await start(t, { repository });
     const deletions = Object.entries(right).filter(([operation]) => operation.startsWith('DELETE '));
@@ -347,7 +344,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('404 of routes that are turned off', async (t) => {
+  await all.test('404 of routes that are turned off', async (t) => {
     const { changes: _, ...repository } = createMemoryStore();
     const port = await start(t, { repository, utilityRoutes: 'off' });
     const paths = ['/changes', '/info', '/echo', '/private', '/boom'];
@@ -356,7 +353,7 @@ describe('a running service returns every response of the OpenAPI document as do
     for (const request of off) await recorder.record(port, request);
   });
 
-  it('503 of a file when the process has no file descriptor left', async (t) => {
+  await all.test('503 of a file when the process has no file descriptor left', async (t) => {
     const port = await start(t);
     const full = Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
     const { mock } = t.mock.method(files, 'open', () => Promise.reject(full));
@@ -370,14 +367,14 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('404 of a file that was removed', async (t) => {
+  await all.test('404 of a file that was removed', async (t) => {
     writeFileSync(join(publicDir, 'index.html'), '<!doctype html>');
     const port = await start(t, { publicDir });
     rmSync(join(publicDir, 'index.html'));
     await recorder.record(port, { method: 'GET', path: '/', status: 404 });
   });
 
-  it('for the first change of a user', async (t) => {
+  await all.test('for the first change of a user', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-24T09:30:00Z') });
     const port = await start(t);
     const headers = ['x-request-id: 3b1f8a52'];
@@ -385,7 +382,7 @@ describe('a running service returns every response of the OpenAPI document as do
     await recorder.record(port, { method: 'GET', path: '/changes', status: 200 });
   });
 
-  it('for every example of a request body', async (t) => {
+  await all.test('for every example of a request body', async (t) => {
     const port = await start(t);
     await recorder.record(port, { method: 'POST', path: '/users', body: ada, status: 201 });
     for (const [operation, { requestBody, responses }] of operations()) {
@@ -400,7 +397,7 @@ describe('a running service returns every response of the OpenAPI document as do
     }
   });
 
-  it('except responses that no request can cause', () => {
+  await all.test('except responses that no request can cause', () => {
     // Any route may return 500, but no request and no store error causes it on these routes.
     const safe = ['/health', '/health/ready', '/metrics', '/info', '/private', '/', '/{file}'];
     // The parser may find an unread body malformed before or after the response is sent.
@@ -415,7 +412,9 @@ describe('a running service returns every response of the OpenAPI document as do
     );
   });
 
-  it('including every example of a response', () => assert.deepEqual(recorder.unseenExamples(), []));
+  await all.test('including every example of a response', () =>
+    assert.deepEqual(recorder.unseenExamples(), []),
+  );
 });
 
 /** A store whose calls all fail. */

@@ -6,10 +6,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { after, before, describe, it } from 'node:test';
+import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createService, type Service } from '../../src/service.ts';
+import { createService } from '../../src/service.ts';
 import { documents } from '../kit/markdown.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 import { runCommand } from '../support/command.ts';
@@ -64,22 +64,16 @@ it('finds the examples of the documentation', () => {
 });
 
 for (const { path, steps } of transcripts.filter((one) => one.steps.length > 0)) {
-  describe(`${path}, step by step on a new store`, () => {
-    let service: Service;
-    let addresses: { http: string; grpc?: string };
-
-    before(async () => {
-      service = createService({ database: 'memory:', port: 0, grpcPort: 0, apiKeys: ['secret-key'] });
-      addresses = await service.listen();
-    });
-    after(() => service.close());
-
+  it(`${path}, step by step on a new store`, async (t) => {
+    const service = createService({ database: 'memory:', port: 0, grpcPort: 0, apiKeys: ['secret-key'] });
+    t.after(() => service.close());
+    const { http, grpc = '' } = await service.listen();
     for (const { command, expected } of steps) {
       const tool = command.split(' ')[0] ?? '';
-      it(`$ ${command}`, { skip: missing.has(tool) && `${tool} is not installed` }, async () => {
+      await t.test(`$ ${command}`, { skip: missing.has(tool) && `${tool} is not installed` }, async () => {
         const local = command
-          .replaceAll('localhost:3000', addresses.http.slice('http://'.length))
-          .replaceAll('localhost:50051', addresses.grpc ?? '');
+          .replaceAll('localhost:3000', http.slice('http://'.length))
+          .replaceAll('localhost:50051', grpc);
         const { stdout } = await run('bash', ['-c', local]);
         assert.match(stdout.replaceAll('\r', '').trim(), pattern(expected));
       });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, describe, it } from 'node:test';
+import { it } from 'node:test';
 import { printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import {
@@ -17,11 +17,11 @@ import {
 
 const requests = 12;
 
-// The tests run in this order, each with two running workers.
-describe('metrics', async () => {
-  const running = await start({ after });
+// These tests run in this order, each with two running workers.
+it('the metrics of several workers', async (all) => {
+  const running = await start(all);
 
-  it('the metrics of several workers are their sum, no matter which worker responds', async (t) => {
+  await all.test('are their sum, no matter which worker responds', async (t) => {
     await ask(t, running, requests);
     await counted(t, running, requests);
     for (let i = 0; i < 4; i += 1) {
@@ -34,7 +34,7 @@ describe('metrics', async () => {
     assert.deepEqual([first, second].map(healthOf), [requests, requests]);
   });
 
-  it('the metrics of several workers do not wait for a stuck worker, and never decrease', async (t) => {
+  await all.test('do not wait for a stuck worker, and never decrease', async (t) => {
     await ask(t, running, requests);
     await counted(t, running, 2 * requests);
     const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
@@ -59,7 +59,7 @@ describe('metrics', async () => {
     assert.equal(healthOf(await scrapeBoth(t, running)), 2 * requests);
   });
 
-  it('the metrics of several workers keep the counts of a killed worker, and count it as a failure', async (t) => {
+  await all.test('keep the counts of a killed worker, and count it as a failure', async (t) => {
     await ask(t, running, requests);
     await counted(t, running, 3 * requests);
     assert.match(await scrape(t, running), /^users_service_failures_total 0$/m);
@@ -75,7 +75,7 @@ describe('metrics', async () => {
     }
   });
 
-  it('a connection of a worker that dies before it has accepted it is closed, and its metrics do not wait', async (t) => {
+  await all.test('do not wait for a worker that dies with a connection, which is closed', async (t) => {
     const [stuck = Number.NaN] = await workersOf(running);
     process.kill(stuck, 'SIGSTOP');
     t.after(() => running.child.kill('SIGKILL'));

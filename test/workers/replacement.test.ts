@@ -5,7 +5,7 @@ import { Agent, request } from 'node:http';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it, type TestContext } from 'node:test';
+import { it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
@@ -54,11 +54,11 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
   };
 }
 
-describe('the replacement of workers', async () => {
+it('the replacement of workers on SIGHUP', async (all) => {
   // A slow client may need longer for its next request than a worker usually waits for it.
-  const running = await start({ after }, '--drain-idle-ms', '10000');
+  const running = await start(all, '--drain-idle-ms', '10000');
 
-  it('workers are replaced one by one on SIGHUP without failing a request', async (t) => {
+  await all.test('takes one at a time, and fails no request', async (t) => {
     const wire = await Wire.open(t, portOf(running));
     const request = post('/users', '{"name":"Ada"}', 'Connection: close');
     assert.equal((await wire.write(request).next()).status, 201);
@@ -75,7 +75,7 @@ describe('the replacement of workers', async () => {
     );
   });
 
-  it('workers are replaced once more when SIGHUP arrives several times meanwhile, and their counts are kept', async (t) => {
+  await all.test('happens once more after several signals, and keeps the counts', async (t) => {
     await ask(t, running, 12);
     for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
     // The signals that arrive before the first replacement begins share it.
@@ -86,28 +86,28 @@ describe('the replacement of workers', async () => {
     assert.equal(healthOf(await scrape(t, running)), 12);
     assert.equal(await running.end(), 0);
   });
+});
 
-  it('workers keep serving while the public files or the certificate are missing, and are replaced later', async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'replacement-'));
-    t.after(() => rm(folder, { recursive: true, force: true }));
-    const [pages, cert, key] = [join(folder, 'pages'), join(folder, 'cert.pem'), join(folder, 'key.pem')];
-    const pair = createCertificate();
-    await mkdir(pages);
-    await writeFile(cert, pair.cert);
-    await writeFile(key, pair.key);
-    const secured = await start(t, '--public', pages, '--tls-cert', cert, '--tls-key', key);
-    const before = await workersOf(secured);
-    for (const [index, missing] of [pages, cert].entries()) {
-      await rename(missing, `${missing}.away`);
-      secured.child.kill('SIGHUP');
-      await printed(secured, 'failure', index + 1);
-      assert.deepEqual(await workersOf(secured), before);
-      const [response] = await once(get(`${secured.http}/health`, { ca: pair.cert }), 'response');
-      assert.equal(response.resume().statusCode, 200);
-      await rename(`${missing}.away`, missing);
-    }
+it('workers keep serving while the public files or the certificate are missing, and are replaced later', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'replacement-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const [pages, cert, key] = [join(folder, 'pages'), join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  const pair = createCertificate();
+  await mkdir(pages);
+  await writeFile(cert, pair.cert);
+  await writeFile(key, pair.key);
+  const secured = await start(t, '--public', pages, '--tls-cert', cert, '--tls-key', key);
+  const before = await workersOf(secured);
+  for (const [index, missing] of [pages, cert].entries()) {
+    await rename(missing, `${missing}.away`);
     secured.child.kill('SIGHUP');
-    await printed(secured, 'reloaded');
-    assert.equal(await secured.end(), 0);
-  });
+    await printed(secured, 'failure', index + 1);
+    assert.deepEqual(await workersOf(secured), before);
+    const [response] = await once(get(`${secured.http}/health`, { ca: pair.cert }), 'response');
+    assert.equal(response.resume().statusCode, 200);
+    await rename(`${missing}.away`, missing);
+  }
+  secured.child.kill('SIGHUP');
+  await printed(secured, 'reloaded');
+  assert.equal(await secured.end(), 0);
 });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { printed } from '../kit/process.ts';
@@ -52,12 +52,12 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     server.close();
   });
 
-  // The tests run in this order, each with two running workers.
-  describe('that lasts', { concurrency: 1 }, async () => {
-    const running = await start({ after });
+  // These tests run in this order, each with two running workers.
+  it('that lasts', async (all) => {
+    const running = await start(all);
     const failures = () => running.lines.filter(({ event }) => event === 'failure');
 
-    it('workers serve the same ports over the same file', async (t) => {
+    await all.test('workers serve the same ports over the same file', async (t) => {
       assert.equal((await workersOf(running)).length, 2);
       const ids = await Promise.all(Array.from({ length: 40 }, (_, n) => create(running.http, `user ${n}`)));
       assert.deepEqual(
@@ -71,7 +71,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
       assert.equal(running.lines.filter(({ event }) => event === 'request').length, 44);
     });
 
-    it(
+    await all.test(
       'workers without a free file descriptor close connections, and later accept others',
       noPrlimit,
       async () => {
@@ -94,7 +94,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     );
 
     for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-      it(`a worker that receives ${signal} directly is replaced on the same ports`, async (t) => {
+      await all.test(`a worker that receives ${signal} directly is replaced on the same ports`, async (t) => {
         const earlier = failures().length;
         const [victim = Number.NaN, other = Number.NaN] = await workersOf(running);
         process.kill(victim, signal);
@@ -108,7 +108,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
       });
     }
 
-    it('workers are restarted on the same ports when all die at once', async (t) => {
+    await all.test('workers are restarted on the same ports when all die at once', async (t) => {
       const earlier = failures().length;
       for (const pid of await workersOf(running)) process.kill(pid, 'SIGKILL');
       await printed(running, 'failure', earlier + 2);
@@ -124,7 +124,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
       await untilWorkers(isServing, 'a new worker responds to a call');
     });
 
-    it('workers close the database, so the last one removes its log, and log the addresses and each request once', async (t) => {
+    await all.test('workers close the database, and print the addresses and each request once', async (t) => {
       const isRemoved = async (pool: Pool): Promise<boolean> => {
         await create(pool.http, 'Ada');
         assert.equal(await pool.end(), 0);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { DomainError, unlessAborted } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import type { Connection, Send } from '../../../src/storage/postgres/connection.ts';
@@ -14,9 +14,9 @@ import { send } from '../../support/client.ts';
 import { startService } from '../../support/service.ts';
 import { failuresOfMicrotasks } from '../microtasks.ts';
 
-describe('reads from standbys', async () => {
+it('reads from standbys', async (all) => {
   const postgres = await startPostgres();
-  after(() => postgres.close());
+  all.after(() => postgres.close());
   const primary = postgres.server;
   const [quick, slow] = [await postgres.createStandby(), await postgres.createStandby()];
   const database = new URL(await postgres.createDatabase()).pathname.slice(1);
@@ -58,7 +58,7 @@ describe('reads from standbys', async () => {
 
   const create = async (store: Store, name: string) => (await store.users.create({ name })).value.id;
 
-  it('return every write that another store acknowledged before', async (t) => {
+  await all.test('return every write that another store acknowledged before', async (t) => {
     const writer = await open(t, urlOf(primary), urlOf(quick, slow));
     const { store, untilAnswered } = await open(t, urlOf(primary), urlOf(quick, slow));
     for (let round = 0; round < 100; round += 1) {
@@ -75,7 +75,7 @@ describe('reads from standbys', async () => {
     await untilAnswered(1, quick, slow);
   });
 
-  it('return all changes of the feed', async (t) => {
+  await all.test('return all changes of the feed', async (t) => {
     const { store, reads } = await open(t, urlOf(primary), urlOf(quick));
     await until(async () => {
       const after = (await store.changes?.position()) ?? 0;
@@ -89,7 +89,7 @@ describe('reads from standbys', async () => {
     }, 'the standby completes 20 reads');
   });
 
-  it('use another server while a standby lags, and avoid that standby for a while', async (t) => {
+  await all.test('use another server while a standby lags, and avoid that standby for a while', async (t) => {
     await set(slow, 'recovery_min_apply_delay', '1min');
     t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
     const { store, outcomes, reads } = await open(t, urlOf(primary), urlOf(slow));
@@ -107,7 +107,7 @@ describe('reads from standbys', async () => {
     assert.deepEqual(outcomes(), [`${slow.port} skipped`], 'the standby must not be used again at once');
   });
 
-  it('use the primary while a standby is down, and then the standby again', async (t) => {
+  await all.test('use the primary while a standby is down, and then the standby again', async (t) => {
     const { store, reads, untilAnswered } = await open(t, urlOf(primary), urlOf(quick));
     const id = await create(store, 'Ada');
     await untilAnswered(id, quick);
@@ -140,7 +140,7 @@ describe('reads from standbys', async () => {
     return { store, reads, id, forwarder };
   }
 
-  it('use the primary while a standby hangs, and then the standby again', async (t) => {
+  await all.test('use the primary while a standby hangs, and then the standby again', async (t) => {
     const { store, reads, id, forwarder } = await openHanging(t);
     const startedAt = performance.now();
     assert.equal((await store.users.get(id))?.name, 'Ada');
@@ -154,7 +154,7 @@ describe('reads from standbys', async () => {
     }, 'the standby responds again');
   });
 
-  it('end on the primary if the store closes while a standby hangs', async (t) => {
+  await all.test('end on the primary if the store closes while a standby hangs', async (t) => {
     const { store, id } = await openHanging(t);
     const sort = [{ field: 'id', descending: false }] as const;
     const listed = store.posts(id).list({ filter: {}, sort, limit: 1, start: { offset: 0 } });
@@ -163,7 +163,7 @@ describe('reads from standbys', async () => {
     assert.deepEqual((await listed)?.items, []);
   });
 
-  it('skip a host that is not a standby', async (t) => {
+  await all.test('skip a host that is not a standby', async (t) => {
     const { store, outcomes } = await open(t, urlOf(primary), urlOf(primary));
     const id = await create(store, 'Ada');
     await until(async () => {
@@ -173,7 +173,7 @@ describe('reads from standbys', async () => {
     assert.ok(!outcomes().includes(`${primary.port} answered`));
   });
 
-  it('need no rights except those on the tables', async (t) => {
+  await all.test('need no rights except those on the tables', async (t) => {
     await primary.query(`CREATE ROLE reader LOGIN PASSWORD 'secret' IN ROLE pg_read_all_data`);
     const { store } = await open(t, urlOf(primary), urlOf(quick));
     const id = await create(store, 'Ada');
@@ -183,7 +183,7 @@ describe('reads from standbys', async () => {
     await untilAnswered(id, quick);
   });
 
-  it('never use a standby of another cluster', async (t) => {
+  await all.test('never use a standby of another cluster', async (t) => {
     const other = await startPostgres({}, { isCopy: false });
     t.after(() => other.close());
     await other.server.query(`CREATE DATABASE ${database}`);
@@ -219,7 +219,7 @@ describe('reads from standbys', async () => {
     ],
   ];
   for (const [what, createPlace] of places) {
-    it(`never use another ${what} of a standby, although it has the tables of a service`, async (t) => {
+    await all.test(`never use another ${what} that has the tables of a service`, async (t) => {
       const path = await createPlace();
       await (await openPostgresStore(primary.url(path))).close();
       const find = `SELECT FROM pg_class WHERE oid = to_regclass('change_feed')`;
@@ -237,7 +237,7 @@ describe('reads from standbys', async () => {
     });
   }
 
-  it('use a standby as soon as it has replayed the creation of the tables', async (t) => {
+  await all.test('use a standby as soon as it has replayed the creation of the tables', async (t) => {
     await set(slow, 'recovery_min_apply_delay', '1min');
     t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
     await primary.query('CREATE SCHEMA late', [], database);
@@ -253,7 +253,7 @@ describe('reads from standbys', async () => {
     await untilAnswered(id, slow);
   });
 
-  it('are counted in the metrics of a service', async (t) => {
+  await all.test('are counted in the metrics of a service', async (t) => {
     const { http } = await startService(t, { database: urlOf(primary), readDatabase: urlOf(quick) });
     await send(http, 'POST /users', { json: { name: 'Ada' } });
     const host = `host="127.0.0.1:${quick.port}"`;
@@ -268,7 +268,7 @@ describe('reads from standbys', async () => {
     assert.match(text, new RegExp(`^users_service_standby_lag_bytes_total{${host}} \\d+$`, 'm'));
   });
 
-  it('never use a standby whose history differs from that of the primary', async (t) => {
+  await all.test('never use a standby whose history differs from that of the primary', async (t) => {
     // `slow` lags and is promoted. `quick` has more of the log, with a write that the old primary loses.
     await set(slow, 'primary_conninfo', '');
     for (let round = 0; round < 20; round += 1) {
