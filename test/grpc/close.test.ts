@@ -44,15 +44,15 @@ test('a watch, an endless call and an idle connection cannot delay the gRPC serv
   half.write('PRI * HTTP/2.0\r\n');
   half.on('error', () => undefined).resume();
 
-  const startedAt = performance.now();
-  await service.close({ timeoutMs: 500 });
-  const ms = performance.now() - startedAt;
+  const closing = service.close({ timeoutMs: 600_000 });
+  assert.equal((await watch).code, status.OK, 'the watch ends with OK before the deadline');
+  // A later close may set an earlier deadline.
+  const ms = await timed(Promise.all([closing, service.close({ timeoutMs: 500 })]));
 
-  assert.ok(ms >= 450 && ms < 9_000, `${ms.toFixed()} ms`);
+  assert.ok(ms >= 450 && ms < 20_000, `${ms.toFixed()} ms`);
   // If the client sees the end of the stream before that of the connection, it reports INTERNAL.
   assert.ok([status.UNAVAILABLE, status.INTERNAL].includes((await endless).code));
   assert.equal(signal?.aborted, true, 'the signal of the store is aborted');
-  assert.equal((await watch).code, status.OK, 'the watch ended with OK before that');
   assert.equal(idle.closed || idle.destroyed, true);
   if (!half.closed) await once(half, 'close');
 });
@@ -99,7 +99,7 @@ test('close completes running gRPC calls and rejects new connections', async (t)
   await asked;
   const session = await connectWire(t, grpc);
   const goaway = once(session, 'goaway');
-  const closing = service.close({ timeoutMs: 5_000 });
+  const closing = service.close({ timeoutMs: 30_000 });
   const [code] = await goaway;
   assert.equal(code, 0, 'GOAWAY with NO_ERROR');
   const refused = connect(Number(grpc.split(':')[1]), '127.0.0.1');
@@ -107,7 +107,7 @@ test('close completes running gRPC calls and rejects new connections', async (t)
   assert.equal(error.code, 'ECONNREFUSED');
   answer.resolve(ann);
   assert.deepEqual((await running).user, { id: 1, name: 'Ann' });
-  assert.ok((await timed(closing)) < 3_000);
+  assert.ok((await timed(closing)) < 20_000);
 });
 
 test('gRPC calls on old and new connections succeed during the drain delay', async (t) => {

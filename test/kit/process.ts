@@ -70,7 +70,7 @@ export async function printed(
   count = 1,
 ): Promise<void> {
   const isPrinted = () => lines.filter((line) => line['event'] === event).length >= count;
-  await until(isPrinted, `the process has printed ${event}`, 30_000);
+  await until(isPrinted, `the process has printed ${event}`, 100_000);
 }
 
 export interface FinishedProcess {
