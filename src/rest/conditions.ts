@@ -1,8 +1,8 @@
+import { loadCrypto } from '../domain/access.ts';
 import { DomainError, invalid } from '../domain/errors.ts';
 import { positivePattern } from '../domain/record.ts';
 import type { IdempotencyKey } from '../domain/repository.ts';
 import { parseEntityTags } from '../http/conditional.ts';
-import { loadCrypto } from '../http/node-http.ts';
 import type { HttpRequest } from '../http/request.ts';
 
 /** The versions that a change may overwrite; `undefined` for any. Only the store can compare them when it changes. */
