@@ -3,9 +3,15 @@ import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement } from './storage/open.ts';
 
+/** The type of the values of each kind, by its name in the help. */
+type Kinds = Record<'N' | 'BYTES' | 'MS' | 'PORT', number> &
+  Record<'URL' | 'HOST' | 'PATH', string> &
+  Record<'KEYS' | 'ORIGINS' | 'NAMES', readonly string[]> &
+  Record<'on|off', boolean>;
+
 export interface Option {
-  /** The kind of its values, as the help writes it; absent for choices. */
-  readonly kind?: 'N' | 'BYTES' | 'MS' | 'PORT' | 'URL' | keyof typeof requirements;
+  /** Absent for choices. */
+  readonly kind?: keyof Kinds;
   readonly default?: number | string | boolean | readonly string[];
   /** For numbers. */
   readonly range?: Range;
@@ -132,21 +138,13 @@ export const options = {
 type Rows = typeof options;
 export type Flag = keyof Rows;
 
-type ValueOf<Row extends Option> = Row extends { readonly values: readonly (infer Choice)[] }
-  ? Choice
-  : Row extends { readonly range: Range }
-    ? number | (Row extends { readonly orOff: true } ? false : never)
-    : Row['kind'] extends 'KEYS' | 'ORIGINS' | 'NAMES'
-      ? readonly string[]
-      : Row['kind'] extends 'on|off'
-        ? boolean
-        : string;
+type ValueOf<Row extends Option> =
+  | (Row extends { readonly kind: infer Kind extends keyof Kinds } ? Kinds[Kind] : never)
+  | (Row extends { readonly values: readonly (infer Choice)[] } ? Choice : never)
+  | (Row extends { readonly orOff: true } ? false : never)
+  | (Row extends { readonly default: unknown } ? never : undefined);
 
-export type Config = {
-  readonly [F in Flag]:
-    | ValueOf<Rows[F]>
-    | (Rows[F] extends { readonly default: unknown } ? never : undefined);
-};
+export type Config = { readonly [F in Flag]: ValueOf<Rows[F]> };
 
 /** The options whose path begins with `Group`, by the rest of their path; the empty group is the top level. */
 type OptionsIn<Group extends string> = {
