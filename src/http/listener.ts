@@ -16,10 +16,8 @@ export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** Served regardless of `maxInFlight`, and not counted. */
-  readonly exempt: boolean;
-  /** Served before all waiting requests: probes must not fail under load. */
-  readonly first: boolean;
+  /** `limited`: counts for `maxInFlight`. `exempt`: does not. `first`: also runs before all waiting requests. */
+  readonly priority: 'limited' | 'exempt' | 'first';
 }
 
 export interface ListenerOptions
@@ -35,7 +33,7 @@ export interface ListenerOptions
 }
 
 type Choice = Omit<Route, 'template'>;
-const immediate = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
+const immediate = (handle: Handler): Choice => ({ handle, priority: 'first' });
 
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -124,7 +122,8 @@ export class HttpListener {
       if (connection.running?.response === response) connection.running = undefined;
     });
     const route = this.#route(request);
-    if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);
+    if ((route.priority === 'first' && mayBeFirst) || scheduler.isFree(request.startedAt))
+      this.#answer(request, route);
     else {
       request.holdUnread(() => fail(bodyCancelled));
       scheduler.addTask(() => {
@@ -187,11 +186,11 @@ export class HttpListener {
   }
 
   /** Returns whether the request is still running. */
-  #answer(request: HttpRequest, { handle, exempt }: Choice): boolean {
+  #answer(request: HttpRequest, { handle, priority }: Choice): boolean {
     // While the request waited, its client may have disconnected, or its body may have been malformed.
     if (request.response.destroyed || request.response.headersSent) return false;
     try {
-      if (!exempt) request.enter();
+      if (priority === 'limited') request.enter();
       const reply = handle(request);
       const sent =
         reply instanceof Promise

@@ -108,10 +108,10 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const followers = changes && new Followers(changes, options.maxFollowers, observe);
   const router = new Router<Route>();
   for (const definition of routes({ ...options, ...hooks, followers })) {
-    const { exempt = false } = definition;
+    const { priority = 'limited' } = definition;
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
-    router.add(pattern, { template: pattern.template, handle, exempt, first: exempt });
+    router.add(pattern, { template: pattern.template, handle, priority });
   }
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
@@ -126,7 +126,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, memory);
     const handle = file.pattern.template === '/' ? rootHandler(serve, description) : serve;
-    router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
+    router.add(file.pattern, { template: 'static', handle, priority: 'exempt' });
   }
   // A browser applies HSTS to every port of a host name: on localhost, it would block other programs without TLS.
   const hsts = bound?.secure &&

@@ -2,7 +2,7 @@ import type { Access, Need } from '../domain/access.ts';
 import { DomainError, unlessAborted } from '../domain/errors.ts';
 import { recordKinds } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import type { Handler } from '../http/listener.ts';
+import type { Handler, Route } from '../http/listener.ts';
 import { HttpError, json, jsonText } from '../http/reply.ts';
 import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
@@ -16,8 +16,8 @@ export interface RouteDefinition {
   readonly pattern: string;
   readonly access: RouteAccess;
   readonly handle: Handler;
-  /** Served even beyond `maxInFlight`: probes and dashboards matter most under load. */
-  readonly exempt?: boolean;
+  /** Probes and dashboards, which matter most under load, are `first`. Default: `limited`. */
+  readonly priority?: Route['priority'];
 }
 
 export interface RouteDependencies {
@@ -48,9 +48,9 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   return [
     ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
     ...(followers ? [{ pattern: 'GET /changes', access: 'read' as const, handle: changes(followers) }] : []),
-    { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
-    { pattern: 'GET /health/ready', access: 'open', handle: ready(dependencies), exempt: true },
-    { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
+    { pattern: 'GET /health', access: 'open', handle: health, priority: 'first' },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(dependencies), priority: 'first' },
+    { pattern: 'GET /metrics', access: 'metrics', handle: metrics, priority: 'first' },
     ...(utilityRoutes === 'off' ? [] : utility),
   ];
 }

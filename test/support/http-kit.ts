@@ -80,7 +80,7 @@ export function createFace(
   const router = new Router<Route>();
   for (const [source, handle] of Object.entries(handlers)) {
     const pattern = parsePattern(source);
-    router.add(pattern, { template: pattern.template, handle, exempt: false, first: false });
+    router.add(pattern, { template: pattern.template, handle, priority: 'limited' });
   }
   return new HttpListener({ router, ...options });
 }
