@@ -161,7 +161,7 @@ export class Service implements AsyncDisposable {
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
     this.#api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
-    this.#http.serve(this.#api.listener.listener);
+    this.#http.serve(this.#api.listener.onRequest);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
     this.#grpc = new GrpcServer({

@@ -31,9 +31,9 @@ export interface GrpcLimits {
 /** Serves gRPC on connections that the caller has accepted. */
 export type GrpcApp = ReturnType<typeof createGrpcApp>;
 
-// A group closes up to a twentieth of the maximum age before the random ages of its connections.
+// Ages are rounded down to a multiple of a twentieth of the maximum, so that connections share few groups.
 const groupsPerAge = 20;
-// These are within this share below the maximum, so that clients do not all reconnect at once.
+// A connection gets a random age up to this share below the maximum, so that clients do not all reconnect at once.
 const ageJitter = 0.1;
 // As the HTTP API by default. Node would wait for two minutes.
 const handshakeTimeoutMs = 10_000;

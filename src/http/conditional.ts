@@ -5,7 +5,7 @@ import type { HttpRequest } from './request.ts';
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
 // RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
-// Two spans of white space side by side would take a time that grows with the square of their length.
+// Two patterns of white space side by side would take a time that grows with the square of its length.
 const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(,|$)/y;
 // Far more than any client sends; empty members count too. Parsing thousands would take longer than the request.
 const maxMembers = 100;

@@ -72,12 +72,12 @@ export class HttpListener {
     this.#shared.draining = true;
   }
 
-  readonly listener: RequestListener = (message, response, next) => {
+  readonly onRequest: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
     if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
     // Only an earlier request that a host has delayed still gets its turn.
     if (connection.closing && response.socket === null)
-      return connection.wait(response, this.#shared.memory, () => this.listener(message, response, next));
+      return connection.wait(response, this.#shared.memory, () => this.onRequest(message, response, next));
     if (next !== undefined && !this.#knows(message)) return next();
     // The error for a late or malformed request is the last response of its connection. A request after it is never
     // started, but waits like others, so that reading pauses if many follow.
@@ -89,8 +89,8 @@ export class HttpListener {
       if (isDropped || response.headersSent || response.destroyed) return;
       this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
     };
-    // A response gets its socket in its turn. Before, it emits no `close` in Node.js 24.7 to 24.20. That of a test
-    // double never gets one: Node.js sets the property with the first response of a connection.
+    // A queued response gets its socket in its turn. Until then, it emits no `close` in Node.js 24.7 to 24.20. Without
+    // the property, which Node.js sets with the first response, the socket is a test double, which has no queue.
     const isQueued = response.socket === null && !response.headersSent && '_httpMessage' in message.socket;
     if (isQueued) connection.wait(response, this.#shared.memory, () => start(false));
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.

@@ -26,7 +26,7 @@ type Task = () => unknown;
  * for a long turn for each connection before it.
  */
 export class Scheduler {
-  /** The oldest first. In a flood, taking only these would delay all; taking only the newest, some for long. */
+  /** In the order of arrival. Taken from both ends: in a flood, a new one need not wait for all others. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */

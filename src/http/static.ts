@@ -147,7 +147,7 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
   return opened === path || opened === `${path} (deleted)`;
 }
 
-/** Whether a file that changes now must get another time. Some file systems store times in steps of 1 or 2 seconds. */
+/** Whether the next change of a file will show in its time. Some file systems store times in steps of 1 or 2 s. */
 export function isSettled({ ctimeMs }: Pick<Stats, 'ctimeMs'>, now: number): boolean {
   return now - ctimeMs >= (ctimeMs % 1_000 === 0 ? 2_000 : 100);
 }

@@ -98,7 +98,7 @@ export function createObservedListener(options: RequestListenerOptions) {
     unreadyReason: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
   });
-  return { listener: api.listener.listener, observe };
+  return { listener: api.listener.onRequest, observe };
 }
 
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {

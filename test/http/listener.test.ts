@@ -352,8 +352,8 @@ async function mount(
   const face = faceOf(handlers, options);
   const server = createServer((request, response) => {
     const host = () => response.end('host');
-    if (withNext) face.listener(request, response, host);
-    else face.listener(request, response);
+    if (withNext) face.onRequest(request, response, host);
+    else face.onRequest(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {
@@ -419,7 +419,7 @@ test('pipelined requests beyond the memory for waiting requests are not parsed',
   const parsed = new Map<Socket, number>();
   const server = createServer((request, response) => {
     parsed.set(request.socket, (parsed.get(request.socket) ?? 0) + 1);
-    face.listener(request, response);
+    face.onRequest(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {

@@ -42,7 +42,7 @@ async function startPort(t: TestContext, { tls, listener, ...timeouts }: PortOpt
     ...(tls && { tls }),
   });
   const { port } = await openPort('port', '127.0.0.1', 0, server.server);
-  server.serve(listener ?? face.listener);
+  server.serve(listener ?? face.onRequest);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
     face.drain();
     await server.close({ idleMs, signal });

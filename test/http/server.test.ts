@@ -104,7 +104,7 @@ function connectUnbuffered(t: TestContext, handlers: Readonly<Record<string, Han
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 300 },
     toErrorResponse: () => new HttpError(500, 'internal error'),
   });
-  const server = createServer(face.listener);
+  const server = createServer(face.onRequest);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, () => undefined));
   const [near, far] = duplexPair({ highWaterMark: 1 });
   t.after(() => far.destroy());

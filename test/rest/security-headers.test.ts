@@ -59,7 +59,7 @@ async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<st
       renderMetrics: () => '',
     },
   );
-  const server = createServer(listener.listener).listen(0, '127.0.0.1');
+  const server = createServer(listener.onRequest).listen(0, '127.0.0.1');
   t.after(() => {
     server.close();
     server.closeAllConnections();

@@ -61,7 +61,7 @@ export async function startKit(
     ...(options.tls && { tls: options.tls }),
   });
   const { port } = await openPort('port', '127.0.0.1', 0, server.server);
-  server.serve(face.listener);
+  server.serve(face.onRequest);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   return {
     port,

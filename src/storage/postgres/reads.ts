@@ -78,7 +78,7 @@ function binder(values: Value[]): Bind {
 
 /**
  * The statement for the rows of a page and one more. Its limit is a parameter, so that few statements exist, and stay
- * prepared. The constant inner limit keeps the planner from expecting a tenth of the table, and planning each call.
+ * prepared. Without the constant inner limit, the planner would expect a tenth of the table, and plan each call again.
  */
 function pageStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];

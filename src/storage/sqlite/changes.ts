@@ -66,8 +66,8 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
           insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
           countAdded(1);
         } else if (last.get()?.[0] !== restartedAt) {
-          // One restart is enough, unless it was rolled back or another process has added a change since. All processes
-          // have a feed or none: another one could already have given a client this position.
+          // One restart is enough while its row is still the last one: it was not rolled back, and no other process has
+          // added a change. No client has this position, because all processes keep a feed or none does.
           restart();
           restartedAt = last.get()?.[0];
         }
