@@ -160,7 +160,12 @@ export class Scheduler {
   }
 
   #install(): void {
-    const handle = (timer: Timer) => ({ timer, ref: () => handle(timer), unref: () => handle(timer) });
+    const handle = (timer: Timer): object => ({
+      timer,
+      ref: () => handle(timer),
+      unref: () => handle(timer),
+      [Symbol.dispose]: () => clear({ timer }),
+    });
     const start =
       (isRepeated: boolean) =>
       (run: (...args: unknown[]) => void, ms: number, ...args: unknown[]) =>

@@ -98,7 +98,7 @@ export class Connection {
   async open(limits: PoolSettings, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<this> {
     const cut = () => this.destroy();
     using _ = signal && addAbortListener(signal, cut);
-    const timer = setTimeout(cut, timeoutMs);
+    using _timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
       await this.#setUp(limits, warn);
@@ -107,8 +107,6 @@ export class Connection {
       const error = this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
       await this.close();
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -136,9 +134,8 @@ export class Connection {
   /** Closes the connection, by force if the server does not respond. */
   async close(): Promise<void> {
     this.isDead = true;
-    const force = setTimeout(() => this.destroy(), closeGraceMs);
+    using _ = setTimeout(() => this.destroy(), closeGraceMs);
     await this.client.end().catch(() => {});
-    clearTimeout(force);
   }
 
   /** Ends the connection without notice to the server. */

@@ -125,12 +125,11 @@ export class WriteQueue {
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
       this.#groupSize = group.length;
       // On a disk that hangs, a commit may never end. Whether it takes effect is unknown, so its writes keep waiting.
-      const watch = setInterval(() => {
+      using _ = setInterval(() => {
         this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
         this.#rejectFirst(this.#waiting.length);
       }, this.#options.maxWaitMs).unref();
       const reply = await this.#commit(group);
-      clearInterval(watch);
       this.failure = 'failed' in reply ? reply.failed : undefined;
       this.#settle(group, reply);
     }
