@@ -29,17 +29,22 @@ export const doctor: Command = {
   flags: optionRows.map(([flag]) => flag),
   async run({ env, stdout, stderr, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
+    const { config } = parsed;
     // Read once, because a named pipe cannot be read again.
     const onPipe = (path: string) =>
       stderr.write(`users-service: waiting for the writer of the pipe ${path}\n`);
     const files = await readFiles(parsed, { onPipe }).catch((error: UsageError) => error);
+    const examinations: readonly (() => Promise<Finding[]>)[] = [
+      async () => [examineNode(nodeVersion)],
+      () => examineOpenFiles(parsed),
+      () => examineFiles(parsed, files),
+      () => examineDatabase(config),
+      () => examineStandbys(config).catch((error) => failed(error, '--read-database: ')),
+      () => examinePorts(config, files),
+    ];
     const levels = new Set<Finding['level']>();
-    const examineProcess = async () => [examineNode(nodeVersion)];
-    const examineReads = () =>
-      examineStandbys(parsed.config).catch((error) => failed(error, '--read-database: '));
-    const examineStores = [examineDatabase, examineReads];
-    for (const examine of [examineProcess, examineOpenFiles, examineFiles, ...examineStores, examinePorts]) {
-      for (const { level, what, remedy } of await examine(parsed, files).catch((error) => failed(error))) {
+    for (const examine of examinations) {
+      for (const { level, what, remedy } of await examine().catch((error) => failed(error))) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
         stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
@@ -75,7 +80,7 @@ async function examineKey(path: string): Promise<Finding> {
     : ok(`not every user may read or write ${path}`);
 }
 
-async function examineDatabase({ config }: ParsedConfig): Promise<Finding[]> {
+async function examineDatabase(config: Config): Promise<Finding[]> {
   const { database, workers: processes, 'read-database': standbys = '', 'changes-kept': kept } = config;
   const options = { processes, hasStandbys: standbys !== '', hasFeed: Boolean(kept) };
   return (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
@@ -87,7 +92,7 @@ function failed(error: unknown, option = ''): Finding[] {
   return [fail(option + describeError(error), advice)];
 }
 
-async function examinePorts({ config }: ParsedConfig, files: Files | UsageError): Promise<Finding[]> {
+async function examinePorts(config: Config, files: Files | UsageError): Promise<Finding[]> {
   const { host, port, 'grpc-port': grpcPort } = config;
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
