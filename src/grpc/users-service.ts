@@ -6,6 +6,8 @@ import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { UsersService, userHandlers } from './users.ts';
 
+export type { GrpcLimits } from './app.ts';
+
 /** A `Server` of any version of grpc-js: its private members make the types of two versions incompatible. */
 interface AnyServer {
   addService(service: never, implementation: never): void;
