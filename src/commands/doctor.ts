@@ -117,7 +117,7 @@ async function examineUsedPort(
   { host, port, 'tls-cert': path }: Config,
   files: Files | UsageError,
 ): Promise<Finding> {
-  const remedy = 'choose another port, unless this service is already running there';
+  const remedy = 'choose another port, or restart this service if it runs there without responding';
   if (path === undefined) {
     // A running service usually has both ports, so its HTTP port is asked for both.
     const isRunning = await isServing(host, port);

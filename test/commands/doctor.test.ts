@@ -260,7 +260,7 @@ describe('users-service doctor', () => {
       ]);
       assert.equal(code, 1);
       assert.deepEqual(problems, [
-        `fail  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
+        `fail  HTTP port: 127.0.0.1:${port} is in use; choose another port, or restart this service if it runs there without responding`,
       ]);
     });
 
@@ -316,7 +316,7 @@ describe('users-service doctor', () => {
         (await doctor(['--database', 'memory:', ...files, '--port', port, '--grpc-port', `${taken}`]))
           .problems,
         [
-          `warn  gRPC port: 127.0.0.1:${taken} is in use; choose another port, unless this service is already running there`,
+          `warn  gRPC port: 127.0.0.1:${taken} is in use; choose another port, or restart this service if it runs there without responding`,
         ],
       );
 
@@ -332,7 +332,7 @@ describe('users-service doctor', () => {
       const unread = ['--tls-cert', cert, '--tls-key', join(folder, 'missing.pem'), ...ports];
       assert.ok(
         (await doctor(['--database', 'memory:', ...unread])).problems.includes(
-          `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
+          `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, or restart this service if it runs there without responding`,
         ),
       );
       await service.close();
@@ -358,7 +358,7 @@ describe('users-service doctor', () => {
         assert.deepEqual(
           problems.filter((line) => !line.includes('--tls-key')),
           [
-            `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
+            `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, or restart this service if it runs there without responding`,
           ],
         );
       });
