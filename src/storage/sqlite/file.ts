@@ -158,8 +158,8 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 }
 
 /**
- * Watches the files of a connection that writes. Another program may cut off a part of its log. SQLite shortens a log
- * too, but then the log is empty or gets another header.
+ * Watches the files of a connection that writes. Another program may cut off a part of its log, or overwrite its header.
+ * SQLite shortens a log too, but then the log is empty or gets another header.
  */
 export function watchFiles(files: OpenFiles) {
   const path = `${files.path}-wal`;
@@ -168,29 +168,33 @@ export function watchFiles(files: OpenFiles) {
     const header = Buffer.alloc(32);
     return header.toString('hex', 0, readSync(log, header, 0, header.length, 0));
   };
-  let known = '';
-  let knownBytes = 0;
+  const damaged = () => lost(`${path} has been cut short or overwritten`, ': stop the service with SIGTERM');
+  // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
+  const newLogBytes = () => Math.min(fstatSync(log).size, maxIdleLogBytes);
+  let known = readHeader();
+  let knownBytes = newLogBytes();
   return {
     /** Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. */
     checkLength(): void {
       if (fstatSync(log).size >= knownBytes) return;
       const header = readHeader();
-      if (header !== '' && known.startsWith(header)) throw lost(`${path} has been cut short`);
+      if (header !== '' && known.startsWith(header)) throw damaged();
     },
 
     /**
-     * Does the same as `checkFiles`, and throws if the log has no header: after it was emptied without SQLite, a commit
-     * goes to its old end. Must be called after each commit.
+     * Does the same as `checkFiles`, and throws if the log has no header, or not that of SQLite: after it was emptied
+     * without SQLite, a commit goes to its old end. Must be called after each commit.
      */
     check(): void {
       checkFiles(files);
       // Read before the length, because another process may restart the log in the meantime.
       const header = readHeader();
       // The header begins with one of two numbers (sqlite.org/fileformat2.html), by the byte order of its checksums.
-      if (!/^(377f068[23]|$)/.test(header)) throw lost(`${path} has been cut short`);
-      const { size } = fstatSync(log);
-      // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
-      knownBytes = header === known ? size : Math.min(size, maxIdleLogBytes);
+      // A restart of the log changes both its content and its checksum, the last 8 bytes.
+      const isChanged = header.slice(0, 48) !== known.slice(0, 48);
+      const isConsistent = isChanged === (header.slice(48) !== known.slice(48));
+      if (!isConsistent || !/^(377f068[23]|$)/.test(header)) throw damaged();
+      knownBytes = isChanged ? newLogBytes() : fstatSync(log).size;
       known = header;
     },
   };

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs, {
   chmodSync,
+  closeSync,
   copyFileSync,
   existsSync,
+  openSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -12,6 +14,7 @@ import fs, {
   statSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { userInfo } from 'node:os';
@@ -471,6 +474,7 @@ describe('the files of a SQLite store that is in use', () => {
     ['the file is removed', (path: string) => rmSync(path)],
     ['the log is truncated', (path: string) => truncateSync(`${path}-wal`)],
     ['the log is replaced', (path: string) => renameSync(copyOf(`${path}-wal`), `${path}-wal`)],
+    ['a salt of the log is overwritten', (path: string) => overwrite(`${path}-wal`, 16)],
   ] as const) {
     it(`acknowledge no further write when ${what} at any moment of a load`, async (t) => {
       for (let round = 0; round < 3; round += 1) {
@@ -540,7 +544,15 @@ function copyOf(file: string): string {
   return `${file}.copy`;
 }
 
-describe('the check for a truncated log of SQLite', () => {
+/** Inverts one byte of a file. */
+function overwrite(path: string, offset: number): void {
+  const byte = readFileSync(path).readUInt8(offset);
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.of(255 - byte), 0, 1, offset);
+  closeSync(file);
+}
+
+describe('the check for a damaged log of SQLite', () => {
   const logHeaderBytes = 32;
 
   /** A log without frames, and the check of it. */
@@ -551,16 +563,19 @@ describe('the check for a truncated log of SQLite', () => {
     const restart = (salt: number) => {
       const header = Buffer.alloc(logHeaderBytes);
       header.writeUInt32BE(0x377f0682);
-      header.writeUInt32BE(salt, 16);
+      for (const offset of [16, 24]) header.writeUInt32BE(salt, offset);
       writeFileSync(log, header, { flag: 'r+' });
     };
-    const watched = watchFiles(openFiles(path, path));
-    const check = () => {
-      watched.checkLength();
-      watched.check();
+    const watchLog = () => {
+      const watched = watchFiles(openFiles(path, path));
+      return () => {
+        watched.checkLength();
+        watched.check();
+      };
     };
+    const check = watchLog();
     restart(1);
-    return { log, restart, check };
+    return { log, restart, check, watchLog };
   }
 
   it('passes while another process restarts a long log and shortens it at the end of its commit', () => {
@@ -624,6 +639,25 @@ describe('the check for a truncated log of SQLite', () => {
     writeFileSync(log, header.fill(0x83, 3, 4));
     check();
   });
+
+  it('fails when the log was shortened before the first check', () => {
+    const { log, watchLog } = watch();
+    truncateSync(log, 8_000);
+    const check = watchLog();
+    truncateSync(log, 7_999);
+    assert.throws(check, DomainError);
+  });
+
+  for (const offset of [0, 16, 31]) {
+    it(`fails when byte ${offset} of the log was overwritten, until it is restored`, () => {
+      const { log, check } = watch();
+      check();
+      overwrite(log, offset);
+      assert.throws(check, DomainError);
+      overwrite(log, offset);
+      check();
+    });
+  }
 
   it('fails when the log was shortened after a single check', () => {
     const { log, check } = watch();
