@@ -48,7 +48,7 @@ export class ConnectionQueue {
       if (mustSearch) await this.#hosts.recover(signal);
       const taken = await this.#take(kind, signal);
       // If a host has failed while this call waited, do not open a connection: begin again, with a search.
-      const opens = taken === 'unopened' && (this.#hosts.failure === undefined || mustSearch);
+      const opens = taken === 'unopened' && this.#hosts.failure === undefined;
       const slot = opens ? await this.#open(kind) : taken;
       if (slot !== 'unopened' && this.#hosts.isUsable(slot) && !signal?.aborted) {
         this.#hosts.failure = undefined;

@@ -284,7 +284,106 @@ it('a call searches for a server once, and fails if its connection is then refus
   await pool.close();
 });
 
+it('a call that waited for a connection while the server failed searches for a server before it opens one', async () => {
+  let isDown = false;
+  let attempts = 0;
+  const { driver, statements } = heldDriver(async () => {
+    attempts += 1;
+    if (isDown) throw new Error('connect ECONNREFUSED');
+  });
+  const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+  const write = () => pool.write(prepared('SELECT 1'), []);
+  const [running, waiting] = [write(), write()];
+  await until(() => statements.length === 1, 'the first write runs');
+  isDown = true;
+  const failing = { kind: 'unavailable' };
+  await assert.rejects(pool.ping(prepared('SELECT 1')), failing);
+  assert.equal(attempts, 3, 'a connection for each of the write, the ping and the search');
+  statements[0]?.reject(rejection('57P01'));
+  await Promise.all([assert.rejects(running, failing), assert.rejects(waiting, failing)]);
+  assert.equal(attempts, 4, 'a connection for another search');
+  await pool.close();
+});
+
+it('a call does not search for a server if an open connection has served since one could not be opened', async () => {
+  const attempts = ['opened', 'refused', 'refused', 'opened'];
+  const { driver, statements } = heldDriver(async () => {
+    if (attempts.shift() !== 'opened') throw new Error('connect ECONNREFUSED');
+  });
+  const pool = new PostgresPool(driver, settings, () => {});
+  const read = () => pool.read(prepared('SELECT 1'), []);
+  const first = read();
+  await until(() => statements.length === 1, 'the first read runs');
+  statements[0]?.resolve({ rows: [] });
+  await first;
+  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
+  const second = read();
+  await until(() => statements.length === 2, 'the second read runs on the open connection');
+  const third = read();
+  await until(() => statements.length === 3, 'the third read runs');
+  for (const statement of statements) statement.resolve({ rows: [] });
+  await Promise.all([second, third]);
+  assert.deepEqual(attempts, []);
+  await pool.close();
+});
+
+it('a call that is aborted while its connection opens sends no statement', async () => {
+  const opening = Promise.withResolvers<void>();
+  const { driver, statements } = heldDriver(() => opening.promise);
+  const pool = new PostgresPool(driver, settings, () => {});
+  const leaving = new AbortController();
+  const read = pool.read(prepared('SELECT 1'), [], leaving.signal);
+  leaving.abort();
+  await assert.rejects(read, { kind: 'cancelled' });
+  opening.resolve();
+  await pool.close();
+  assert.deepEqual(statements, []);
+});
+
 const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+
+for (const [isRefused, opened, text] of [
+  [false, 2, 'as many connections as calls need'],
+  [true, 1, 'one connection at a time, while the server refuses more,'],
+] as const) {
+  it(`a PostgreSQL pool opens ${text} after one was lost`, async (t) => {
+    t.mock.method(performance, 'now', () => 1_000);
+    const answers = [undefined, undefined, ...(isRefused ? [refusal('53300')] : [])];
+    let attempts = 0;
+    const stuck = Promise.withResolvers<void>();
+    const { driver, statements } = heldDriver(async () => {
+      const answer = answers[attempts];
+      attempts += 1;
+      if (attempts > answers.length) await stuck.promise;
+      if (answer !== undefined) throw answer;
+    });
+    const slow = { waitTimeoutMs: 60_000, pingTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
+    const pool = new PostgresPool(driver, { ...settings, ...slow, poolSize: 4 }, () => {});
+    const read = () => pool.read(prepared('SELECT 1'), []);
+    const [lost, stays] = [read(), read()];
+    await until(() => statements.length === 2, 'two reads run');
+    const refused = isRefused ? [read()] : [];
+    await until(() => attempts === answers.length, 'the third connection is refused');
+    await nextTurn();
+    statements[0]?.reject(refusal('58000'));
+    await assert.rejects(lost, { kind: 'unavailable' });
+    const later = [read(), read()];
+    await nextTurn();
+    assert.equal(attempts, answers.length + opened);
+    stuck.resolve();
+    const reads = Promise.all([stays, ...refused, ...later]);
+    let isOver = false;
+    reads.finally(() => {
+      isOver = true;
+    });
+    await until(() => {
+      for (const statement of statements) statement.resolve({ rows: [] });
+      return isOver;
+    }, 'all reads have ended');
+    await reads;
+    await pool.close();
+  });
+}
 
 it('a connection that is refused keeps the reason, although closing it takes longer than its time limit', async () => {
   const ended = Promise.withResolvers<void>();
