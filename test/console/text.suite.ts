@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, namesIn, openUser } from './people.ts';
+import { addUsers, namesIn, openUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const long = 'W'.repeat(200);
@@ -21,7 +21,7 @@ const names = [
 suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('is shown as plain text, and does not widen the page', async (t) => {
+  test('texts of users on one page', async (t) => {
     const { http } = await startService(t);
     await addUsers(
       http,
@@ -31,64 +31,59 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
       await send(http, 'POST /users/5/posts', { json: { title, body: `${title}\n${title}` } });
     }
     const page = await open(t, `${http}/`);
-    /** By how much the content of an element is wider than the element, at a narrow and a wide window. */
-    const overflows = async (selector: string) => {
-      const found: number[] = [];
-      for (const width of [360, 1600]) {
-        await page.setViewportSize({ width, height: 900 });
-        found.push(
-          await page.locator(selector).evaluate((element) => element.scrollWidth - element.clientWidth),
-        );
+
+    await t.test('the text of users is shown as plain text, and does not widen the page', async () => {
+      /** By how much the content of an element is wider than the element, at a narrow and a wide window. */
+      const overflows = async (selector: string) => {
+        const found: number[] = [];
+        for (const width of [360, 1600]) {
+          await page.setViewportSize({ width, height: 900 });
+          found.push(
+            await page.locator(selector).evaluate((element) => element.scrollWidth - element.clientWidth),
+          );
+        }
+        return found;
+      };
+      assert.deepEqual(await namesIn(page), names);
+      assert.deepEqual(await overflows('html'), [0, 0]);
+      await openUser(page, long);
+      await page.locator('.post').nth(4).waitFor();
+      assert.deepEqual(await overflows('html'), [0, 0]);
+      assert.deepEqual(await overflows('#detail'), [0, 0]);
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      await page.getByRole('dialog').waitFor();
+      assert.deepEqual(await overflows('dialog[open]'), [0, 0]);
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      assert.deepEqual(await overflows('html'), [0, 0]);
+      assert.equal(await page.locator('main b, main script, main img, #request-list b').count(), 0);
+      assert.equal(await page.title(), `${long} · User 5 · users-service`);
+    });
+
+    await t.test('the text of users is shown in its own writing direction', async () => {
+      await showView(page, '/users/3');
+      const direction = 'getComputedStyle(document.querySelector("#SELECTOR")).direction';
+      await page.getByRole('heading', { name: 'فاطمة الفهرية' }).waitFor();
+      assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#edit-name')), 'rtl');
+      assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#user-rows [aria-current]')), 'rtl');
+      assert.equal(await page.evaluate(direction.replace('#SELECTOR', 'body')), 'ltr');
+    });
+
+    await t.test('the text of users is not changed by saving another field', async () => {
+      for (const [index, name] of names.entries()) {
+        await showView(page, `/users/${index + 1}`);
+        await page.locator('#detail-heading', { hasText: name }).waitFor();
+        const form = page.getByRole('form', { name: 'Edit user' });
+        assert.equal(await form.getByLabel('Name').inputValue(), name);
+        await form.getByLabel('Role').fill('admin');
+        await form.getByRole('button', { name: 'Save' }).click();
+        await page.getByText('version 2').waitFor();
       }
-      return found;
-    };
-    assert.deepEqual(await namesIn(page), names);
-    assert.deepEqual(await overflows('html'), [0, 0]);
-    await openUser(page, long);
-    await page.locator('.post').nth(4).waitFor();
-    assert.deepEqual(await overflows('html'), [0, 0]);
-    assert.deepEqual(await overflows('#detail'), [0, 0]);
-    await page.getByRole('button', { name: 'Delete…' }).click();
-    await page.getByRole('dialog').waitFor();
-    assert.deepEqual(await overflows('dialog[open]'), [0, 0]);
-    await page.keyboard.press('Escape');
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    assert.deepEqual(await overflows('html'), [0, 0]);
-    assert.equal(await page.locator('main b, main script, main img, #request-list b').count(), 0);
-    assert.equal(await page.title(), `${long} · User 5 · users-service`);
-  });
-
-  test('is shown in its own writing direction', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'فاطمة الفهرية' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    const direction = 'getComputedStyle(document.querySelector("#SELECTOR")).direction';
-    await page.getByRole('heading', { name: 'فاطمة الفهرية' }).waitFor();
-    assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#edit-name')), 'rtl');
-    assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#user-rows a')), 'rtl');
-    assert.equal(await page.evaluate(direction.replace('#SELECTOR', 'body')), 'ltr');
-  });
-
-  test('is not changed by saving another field', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(
-      http,
-      names.map((name) => ({ name })),
-    );
-    const page = await open(t, `${http}/`);
-    for (const [index, name] of names.entries()) {
-      await page.goto(`${http}/#/users/${index + 1}`);
-      await page.locator('#detail-heading', { hasText: name }).waitFor();
-      const form = page.getByRole('form', { name: 'Edit user' });
-      assert.equal(await form.getByLabel('Name').inputValue(), name);
-      await form.getByLabel('Role').fill('admin');
-      await form.getByRole('button', { name: 'Save' }).click();
-      await page.getByText('version 2').waitFor();
-    }
-    const { json } = await send(http, 'GET /users');
-    assert.deepEqual(
-      json,
-      names.map((name, index) => ({ id: index + 1, name, role: 'admin' })),
-    );
+      const { json } = await send(http, 'GET /users');
+      assert.deepEqual(
+        json,
+        names.map((name, index) => ({ id: index + 1, name, role: 'admin' })),
+      );
+    });
   });
 });
