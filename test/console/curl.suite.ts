@@ -4,7 +4,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, openUser, readUser } from './people.ts';
+import { addUsers, announced, readUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = loadModule<CurlModule>('console/requests/curl.js');
@@ -91,64 +91,85 @@ suite('console: the text of curl lines', () => {
 suite('console: requests', { skip: noBrowser }, () => {
   const open = useBrowser();
 
-  test('each action shows its curl line, which repeats the action', async (t) => {
+  test('requests of one page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
-    await openUser(page, 'Ada');
-    const form = page.getByRole('form', { name: 'Edit user' });
-    await form.getByLabel('Name').fill(`Ada's "$HOME" \\ 👩🏽‍💻`);
-    await form.getByRole('button', { name: 'Save' }).click();
-    await announced(page, 'Saved');
-    await page.locator('#dock-status', { hasText: '200' }).waitFor();
-    const line = (await page.locator('#dock-line').textContent()) ?? '';
-    assert.match(
-      line,
-      /^curl -i -X PATCH -H 'content-type: application\/merge-patch\+json' -H 'if-match: "1"' -d /,
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const list = `curl -i '${http}/users?limit=20'`;
+    const refresh = async () => {
+      const read = page.waitForResponse('**/users?*');
+      await page.evaluate("document.querySelector('#refresh-button').click()");
+      await read;
+    };
+
+    await t.test('a button copies the curl line', async () => {
+      await page.locator('#dock-line', { hasText: list }).waitFor();
+      await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
+      await announced(page, 'Copied');
+      assert.equal(await page.evaluate('navigator.clipboard.readText()'), list);
+    });
+
+    await t.test(
+      'the list of requests keeps the focus and the selected text during other requests',
+      async () => {
+        await page.getByRole('button', { name: 'Requests', exact: true }).click();
+        await page.getByRole('button', { name: 'Copy this curl command' }).focus();
+        await page.evaluate('getSelection().selectAllChildren(document.querySelector("#request-list code"))');
+        await page.evaluate("document.querySelector('#refresh-button').click()");
+        const items = page.locator('#request-list > li');
+        await items.nth(1).waitFor();
+        await items.nth(0).getByText('200').waitFor();
+        assert.equal(await items.nth(1).locator('button:focus').count(), 1);
+        assert.equal(await page.evaluate('getSelection().toString()'), list);
+        // The list has the latest 25 requests.
+        for (let i = 0; i < 26; i += 1) await refresh();
+        await items.nth(24).waitFor();
+        assert.equal(await items.count(), 25);
+      },
     );
-    if (!hasTool('curl')) return t.diagnostic('curl is not installed, so the line was not run');
-    const again = await runTool('sh', ['-c', line]);
-    assert.match(again.stdout, /^HTTP\/1.1 412 /);
-    const anew = await runTool('sh', ['-c', line.replace('if-match: "1"', 'if-match: "2"')]);
-    assert.match(anew.stdout, /^HTTP\/1.1 200 /);
-    assert.deepEqual(await readUser(http, 1), { id: 1, name: `Ada's "$HOME" \\ 👩🏽‍💻` });
-  });
 
-  test('reading a user also shows a grpcurl line with the configured port', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByRole('heading', { name: 'Ada' }).waitFor();
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    const line = `grpcurl -plaintext -d '{"id":1}' 127.0.0.1:50051 Users/GetUser`;
-    await page.getByText(line).waitFor();
-    const newest = page.locator('#request-list code').first();
-    assert.equal(await newest.textContent(), await page.locator('#dock-line').textContent());
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.getByRole('button', { name: 'Copy this grpcurl command' }).click();
-    await announced(page, 'Copied');
-    assert.equal(await page.evaluate('navigator.clipboard.readText()'), line);
-    await page.getByLabel('gRPC port').fill('6000');
-    await page.keyboard.press('Enter');
-    await page.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
-    const later = await page.context().newPage();
-    await later.goto(`${http}/#/users/1`);
-    await later.getByRole('heading', { name: 'Ada' }).waitFor();
-    await later.getByRole('button', { name: 'Requests', exact: true }).click();
-    await later.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
-    await page.getByLabel('gRPC port').fill('none');
-    await page.keyboard.press('Enter');
-    await page.getByText('127.0.0.1:50051 Users/GetUser').waitFor();
-  });
+    await t.test('reading a user also shows a grpcurl line with the configured port', async () => {
+      await showView(page, '/users/1');
+      const line = `grpcurl -plaintext -d '{"id":1}' 127.0.0.1:50051 Users/GetUser`;
+      await page.getByText(line).waitFor();
+      const newest = page.locator('#request-list code').first();
+      assert.equal(await newest.textContent(), await page.locator('#dock-line').textContent());
+      await page.getByRole('button', { name: 'Copy this grpcurl command' }).click();
+      await announced(page, 'Copied');
+      assert.equal(await page.evaluate('navigator.clipboard.readText()'), line);
+      await page.getByLabel('gRPC port').fill('6000');
+      await page.keyboard.press('Enter');
+      await page.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
+      const later = await page.context().newPage();
+      await later.goto(`${http}/#/users/1`);
+      await later.getByRole('heading', { name: 'Ada' }).waitFor();
+      await later.getByRole('button', { name: 'Requests', exact: true }).click();
+      await later.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
+      await later.close();
+      await page.getByLabel('gRPC port').fill('none');
+      await page.keyboard.press('Enter');
+      await page.getByText('127.0.0.1:50051 Users/GetUser').waitFor();
+    });
 
-  test('a button copies the curl line', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`);
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.getByText('No users yet').waitFor();
-    await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
-    await announced(page, 'Copied');
-    assert.equal(await page.evaluate('navigator.clipboard.readText()'), `curl -i '${http}/users?limit=20'`);
+    await t.test('each action shows its curl line, which repeats the action', async (t) => {
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill(`Ada's "$HOME" \\ 👩🏽‍💻`);
+      await form.getByRole('button', { name: 'Save' }).click();
+      await announced(page, 'Saved');
+      await page.locator('#dock-status', { hasText: '200' }).waitFor();
+      const line = (await page.locator('#dock-line').textContent()) ?? '';
+      assert.match(
+        line,
+        /^curl -i -X PATCH -H 'content-type: application\/merge-patch\+json' -H 'if-match: "1"' -d /,
+      );
+      if (!hasTool('curl')) return t.diagnostic('curl is not installed, so the line was not run');
+      const again = await runTool('sh', ['-c', line]);
+      assert.match(again.stdout, /^HTTP\/1.1 412 /);
+      const anew = await runTool('sh', ['-c', line.replace('if-match: "1"', 'if-match: "2"')]);
+      assert.match(anew.stdout, /^HTTP\/1.1 200 /);
+      assert.deepEqual(await readUser(http, 1), { id: 1, name: `Ada's "$HOME" \\ 👩🏽‍💻` });
+    });
   });
 
   test('a button copies the curl line without navigator.clipboard, which pages over plain HTTP lack', async (t) => {
@@ -160,28 +181,5 @@ suite('console: requests', { skip: noBrowser }, () => {
     await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
     await announced(page, 'Copied');
     await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
-  });
-
-  test('the list of requests keeps the focus and the selected text during other requests', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`);
-    await page.getByText('No users yet').waitFor();
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    await page.getByRole('button', { name: 'Copy this curl command' }).focus();
-    await page.evaluate('getSelection().selectAllChildren(document.querySelector("#request-list code"))');
-    await page.evaluate("document.querySelector('#refresh-button').click()");
-    const items = page.locator('#request-list > li');
-    await items.nth(1).waitFor();
-    await items.nth(0).getByText('200').waitFor();
-    assert.equal(await items.nth(1).locator('button:focus').count(), 1);
-    assert.equal(await page.evaluate('getSelection().toString()'), `curl -i '${http}/users?limit=20'`);
-    // The list has the latest 25 requests.
-    for (let i = 0; i < 26; i += 1) {
-      const read = page.waitForResponse('**/users?*');
-      await page.evaluate("document.querySelector('#refresh-button').click()");
-      await read;
-    }
-    await items.nth(24).waitFor();
-    assert.equal(await items.count(), 25);
   });
 });
