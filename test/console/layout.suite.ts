@@ -42,52 +42,6 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(key !== null && (await rightOf(page.locator('.toast'))) < key.x, 'the button of the key');
   });
 
-  test('on a phone and on paper the list of requests is at the end of the page instead of fixed at the bottom', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, numbered(20));
-    const page = await open(t, `${http}/`, { width: 360, height: 740 });
-    await firstNameIs(page, 'user 001');
-    const phone = await page.locator('#dock').boundingBox();
-    assert.ok(phone !== null && phone.y > 740, 'the requests must be below the visible area');
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    for (let n = 0; n < 10; n += 1) {
-      const read = page.waitForResponse('**/users?*');
-      await page.getByRole('button', { name: 'Refresh' }).click();
-      await read;
-    }
-    const [whole, body] = await page.evaluate<[number, number]>(
-      '[document.documentElement.scrollHeight, Math.ceil(document.body.getBoundingClientRect().height)]',
-    );
-    assert.ok(whole <= body + 1, `the page of ${whole} px ends ${whole - body} px after the list`);
-    await page.getByRole('button', { name: 'Requests', exact: true }).click();
-    await page.setViewportSize({ width: 1280, height: 740 });
-    const desk = await page.locator('#dock').boundingBox();
-    assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
-    await page.emulateMedia({ media: 'print' });
-    assert.equal(await styleOf(page, '#dock', 'position'), 'static');
-    // A panel that scrolls would be printed in part.
-    await page.setViewportSize({ width: 1280, height: 600 });
-    await page.goto(`${http}/#/users/1`);
-    await page.getByText('No posts yet').waitFor();
-    const heights = '[detail.scrollHeight, detail.clientHeight]';
-    const [printed, shown] = await page.evaluate<[number, number]>(heights);
-    assert.equal(printed, shown, 'the open user must be printed whole');
-  });
-
-  test('the panel of a user has nearly the same height while the user is read', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, numbered(1));
-    const page = await open(t, 'about:blank');
-    const { reached, release } = await holdReads(page, '**/users/1');
-    await page.goto(`${http}/#/users/1`);
-    await reached;
-    const loading = await bottomOf(page.locator('#detail'));
-    release();
-    await page.getByText('No posts yet').waitFor();
-    const change = (await bottomOf(page.locator('#detail'))) - loading;
-    assert.ok(Math.abs(change) < 100, `the height changes by ${change} px`);
-  });
-
   test('with text of 16, 24 or 32 px, no page is wider than the window of a phone', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
     const page = await open(t, `${http}/`, { width: 320, height: 740, fresh: true });
@@ -139,6 +93,54 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
     const page = await open(t, `${http}/`);
+
+    await t.test(
+      'on a phone and on paper the list of requests is at the end of the page instead of fixed at the bottom',
+      async () => {
+        await page.setViewportSize({ width: 360, height: 740 });
+        await firstNameIs(page, 'user 001');
+        const phone = await page.locator('#dock').boundingBox();
+        assert.ok(phone !== null && phone.y > 740, 'the requests must be below the visible area');
+        await page.getByRole('button', { name: 'Requests', exact: true }).click();
+        for (let n = 0; n < 10; n += 1) {
+          const read = page.waitForResponse('**/users?*');
+          await page.getByRole('button', { name: 'Refresh' }).click();
+          await read;
+        }
+        const [whole, body] = await page.evaluate<[number, number]>(
+          '[document.documentElement.scrollHeight, Math.ceil(document.body.getBoundingClientRect().height)]',
+        );
+        assert.ok(whole <= body + 1, `the page of ${whole} px ends ${whole - body} px after the list`);
+        await page.getByRole('button', { name: 'Requests', exact: true }).click();
+        await page.setViewportSize({ width: 1280, height: 740 });
+        const desk = await page.locator('#dock').boundingBox();
+        assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
+        await page.emulateMedia({ media: 'print' });
+        assert.equal(await styleOf(page, '#dock', 'position'), 'static');
+        // A panel that scrolls would be printed in part.
+        await page.setViewportSize({ width: 1280, height: 600 });
+        await showView(page, '/users/2');
+        await page.getByText('No posts yet').waitFor();
+        const heights = '[detail.scrollHeight, detail.clientHeight]';
+        const [printed, shown] = await page.evaluate<[number, number]>(heights);
+        assert.equal(printed, shown, 'the open user must be printed whole');
+        await page.emulateMedia({ media: 'screen' });
+      },
+    );
+
+    await t.test('the panel of a user has nearly the same height while the user is read', async () => {
+      await page.setViewportSize({ width: 1280, height: 900 });
+      const { reached, release } = await holdReads(page, '**/users/3');
+      await showView(page, '/users/3');
+      await reached;
+      const loading = await bottomOf(page.locator('#detail'));
+      release();
+      await page.getByText('User 3 · version').waitFor();
+      await page.getByText('No posts yet').waitFor();
+      const change = (await bottomOf(page.locator('#detail'))) - loading;
+      assert.ok(Math.abs(change) < 100, `the height changes by ${change} px`);
+      await showView(page, '/');
+    });
 
     await t.test('each figure stays beside its unit', async () => {
       await page.evaluate(
