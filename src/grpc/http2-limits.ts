@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Http2Stream, IncomingHttpHeaders } from 'node:http2';
+import type { Http2Stream, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Duplex, Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -120,7 +120,14 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
     if (!isReading()) return;
-    const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
+    const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
+    // grpc-js responds to it with 415, which would throw if its client has reset the stream meanwhile.
+    if (!headers['content-type']?.startsWith('application/grpc')) {
+      const { respond } = stream;
+      stream.respond = (...response) => {
+        if (!stream.closed) respond.apply(stream, response);
+      };
+    }
     const isCompressed = headers['grpc-encoding'] !== undefined;
     stream.push = slicing(stream, isCompressed ? compressedSliceBytes : messageSliceBytes, refuse);
     const binaryValues = cleanMetadata(headers);

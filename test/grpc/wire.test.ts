@@ -172,6 +172,14 @@ const garbage: readonly [what: string, bytes: Buffer][] = [
     'a frame longer than allowed',
     Buffer.concat([Buffer.from(preface), Buffer.from('ffffff000000000001', 'hex')]),
   ],
+  // SETTINGS, the HEADERS of `GET /` for the host `h`, and then SETTINGS on that stream, which is not allowed.
+  [
+    'a request that is not gRPC and is reset at once',
+    Buffer.concat([
+      Buffer.from(preface),
+      Buffer.from('000000040000000000' + '000006010500000001828684410168' + '000000040000000001', 'hex'),
+    ]),
+  ],
   ['zeros', Buffer.alloc(64 * 1024)],
 ];
 for (const [what, bytes] of garbage) {
