@@ -16,7 +16,7 @@ const connections = 500;
 test('more connections than file descriptors neither end the process nor flood its log, and files return 503', async (t) => {
   const options = ['--port', '0', '--grpc-port', 'off', '--database', 'memory:', '--log', 'json'];
   // The requests that never end take all file descriptors, however long the others need.
-  options.push('--headers-timeout-ms', '0');
+  options.push('--headers-timeout-ms', '0', '--request-timeout-ms', '0');
   const shell = `ulimit -n ${descriptors}; exec "$0" "$@"`;
   const child = spawn('sh', ['-c', shell, process.execPath, main, ...options], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { checkErrors, parseResponse, parseResponses, type RawResponse } from './raw.ts';
 
 // Shorter than the time limit of a test, so that the failure shows what has arrived instead of a response.
-const patienceMs = 100_000;
+const patienceMs = 300_000;
 
 /** A connection on which a test writes bytes and reads complete responses, one after another. */
 export class Wire {
