@@ -97,7 +97,7 @@ describe('users-service doctor', () => {
   );
 
   it('counts only the connections that fit into the heap for the limit on open files', onLinux, async () => {
-    const script = 'ulimit -n 4000; exec "$0" --max-old-space-size=100 "$@"';
+    const script = 'ulimit -n 5000; exec "$0" --max-old-space-size=100 "$@"';
     const args = ['doctor', '--port', '0', '--grpc-port', '0', '--database', 'memory:'];
     const { code, stdout } = await runTool('sh', ['-c', script, process.execPath, main, ...args]);
     assert.equal(code, 0, stdout);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
 import promises, {
   appendFile,
   mkdir,
@@ -419,7 +419,7 @@ for (const [what, name, path, target] of swaps) {
         symlinkSync(target, place);
       };
       const swapBack = () => {
-        rmSync(place);
+        unlinkSync(place);
         renameSync(`${place}.away`, place);
       };
       swapDuringOpen(t, site.dir, swap, isSwappedBack ? swapBack : () => undefined);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -139,10 +139,10 @@ describe('a SQLite file behind a link that is in use', () => {
     it(`accepts no writes while the link leads to ${target}, which the next start would use`, async (t) => {
       const { path, store, refusesWrites } = await start(t);
       writeFileSync(join(dirname(path), 'other.db'), '');
-      rmSync(path);
+      renameSync(path, `${path}.old`);
       linked(target, path);
       await refusesWrites(problemAt(path));
-      rmSync(path);
+      renameSync(path, `${path}.old`);
       linked('volume/users.db', path);
       await store.users.create({ name: 'Bob' });
       await store.ping();
@@ -152,7 +152,7 @@ describe('a SQLite file behind a link that is in use', () => {
   it('accepts no writes after the file was moved without its log, and the link with it', async (t) => {
     const { path, real, refusesWrites } = await start(t);
     renameSync(real, `${path}.moved`);
-    rmSync(path);
+    renameSync(path, `${path}.old`);
     linked(`${path}.moved`, path);
     await refusesWrites(removed(real));
   });
