@@ -48,6 +48,7 @@ const requirements = {
   ],
 } as const satisfies Readonly<Record<string, readonly [text: string, isValid: (value: unknown) => boolean]>>;
 
+const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
 const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
 
@@ -174,14 +175,19 @@ export function optionsOf(config: Config): CheckedOptions {
 
 /** The options of a library call, with defaults. A `RangeError` or `TypeError` names the first wrong value. */
 export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
-  return arrange(given, (_, row, value) => {
+  const read: { basePath?: unknown } = arrange(given, (_, row, value) => {
     const requirement = value === undefined ? undefined : unmetRequirement(row, value);
     if (requirement === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may contain a secret.
     const found = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${shown(value)}`;
     throw new Kind(`${row.path} must be ${requirement}${found}`);
-  }) as Given & CheckedOptions;
+  });
+  const { basePath = '' } = read;
+  const requirement = 'empty or like "/api", without a slash at its end';
+  if (!isText(basePath) || !basePathPattern.test(basePath))
+    throw new TypeError(`basePath must be ${requirement}, not ${shown(basePath)}`);
+  return read as Given & CheckedOptions;
 }
 
 /** Copies the given options, and sets each option to the value that `choose` returns for it. */

@@ -5,7 +5,6 @@ import { Access } from './domain/access.ts';
 import { checkRepository, type Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
-import { checkBasePath } from './http/listener.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
@@ -93,7 +92,6 @@ export class Service implements AsyncDisposable {
     if (options.repository !== undefined) checkRepository(options.repository);
     if (options.repository !== undefined && options.readDatabase !== undefined)
       throw new TypeError('readDatabase needs database, not repository');
-    checkBasePath(options.basePath ?? '');
     if (options.tls !== undefined) this.#tls = tlsOf(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);

@@ -409,6 +409,15 @@ describe('the table of options', () => {
     });
   }
 
+  for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b', null, 5]) {
+    it(`has no base path ${JSON.stringify(basePath)}: the library rejects it`, () => {
+      const options: object = { repository: createMemoryStore(), basePath };
+      const error = { name: 'TypeError', message: /^basePath must be empty or like "\/api", without / };
+      assert.throws(() => createService(options), error);
+      assert.throws(() => createRequestListener(options as RequestListenerOptions), error);
+    });
+  }
+
   for (const [name, options] of [
     ['timeouts', { timeouts: 5_000 }],
     ['limits', { limits: 'none' }],

@@ -38,28 +38,20 @@ const immediate = (handle: Handler): Choice => ({ handle, priority: 'first' });
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
-const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
 // A name and password in an absolute target must not be in the log, even if the password contains a slash or a question
 // mark. What follows the first colon is a password, unless it is the number of a port. A path may contain an @.
 const userInfo = /^(\w+:\/\/)(?:[^/?#]*|[^:/?#[]*:\d*[^\d/?#].*)@/;
 
-export function checkBasePath(basePath: string): void {
-  if (basePathPattern.test(basePath)) return;
-  const given = JSON.stringify(basePath);
-  throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
-}
-
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
   readonly #shared: Shared & ListenerOptions;
 
   constructor(options: ListenerOptions) {
-    const { basePath, observe } = options;
-    checkBasePath(basePath);
+    const { observe, limits } = options;
     const refusal = { status: 503, message: 'too much waits for slow clients' };
-    const memory = new MemoryBudget(() => reportRefusal(refusal, observe), options.limits.maxBodyBytes);
+    const memory = new MemoryBudget(() => reportRefusal(refusal, observe), limits.maxBodyBytes);
     this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 

@@ -461,15 +461,6 @@ for (const [what, send, withHost, alone] of mounted) {
   });
 }
 
-for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b']) {
-  test(`the base path ${JSON.stringify(basePath)} is rejected`, async (t) => {
-    await assert.rejects(mount(t, { basePath }), {
-      name: 'TypeError',
-      message: /basePath must be empty or like "\/api"/,
-    });
-  });
-}
-
 test('replies that become ready at the same moment are sent over several turns of the event loop', async (t) => {
   const commit = Promise.withResolvers<void>();
   let waiting = 0;

@@ -211,9 +211,6 @@ const wrong: readonly [what: string, options: object | undefined, message: RegEx
   ['a host name with a port', { allowedHosts: ['a.example:80'] }, /allowedHosts must be/],
   ['a utilityRoutes that is not a boolean', { utilityRoutes: false }, /utilityRoutes must be one of on, off/],
 
-  ['a prefix without a leading slash', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
-  ['a prefix with a trailing slash', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
-  ['a prefix with a query', { basePath: '/api?x' }, /basePath must be empty or like "\/api"/],
   [
     'a limit that is not a number',
     { limits: { maxBodyBytes: Number.NaN } },
