@@ -98,7 +98,7 @@ export function parseWeights(header: string): Map<string, number> {
   return weights;
 }
 
-/** Whether a client names a type, and gives no higher weight to the first of `others` that it names. */
+/** Whether a client accepts a type by its name, with at least the weight of the first of `others` that it accepts. */
 export function prefers(accept: string | undefined, type: string, others: readonly string[]): boolean {
   if (accept === undefined) return false;
   const weights = parseWeights(accept);

@@ -31,7 +31,7 @@ export interface ConnectionsOptions {
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
-  /** The accepted connections that are not read yet. None is idle, so a search among them would be in vain. */
+  /** The accepted connections that are not read yet. None is idle, so no search needs them. */
   readonly #unread = new Set<Socket>();
   /** The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. */
   readonly #open = new Set<Socket>();

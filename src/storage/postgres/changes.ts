@@ -84,10 +84,10 @@ export function postgresFeed(
     for (let step = 1, before = 0; ; step += 1) {
       // Every position is after -1, so this waits only until the first settled position is known.
       const { newest, settled } = await stateAfter(-1, signal);
-      const isNear = newest - settled <= maxBehind;
-      const isStuck = step >= minSteps && settled - before < maxUnbroken;
-      if (isStuck && !isNear) stuckUntil = performance.now() + stuckMs;
-      if (isNear || isStuck || step === maxSteps || performance.now() < stuckUntil) return settled;
+      if (newest - settled <= maxBehind) return settled;
+      // A running write keeps the position back.
+      if (step >= minSteps && settled - before < maxUnbroken) stuckUntil = performance.now() + stuckMs;
+      if (step === maxSteps || performance.now() < stuckUntil) return settled;
       before = settled;
       await delay(settleStepMs);
     }
