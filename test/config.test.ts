@@ -14,7 +14,7 @@ import { createFetchHandler } from '../src/rest/fetch.ts';
 import { createRequestListener, type RequestListenerOptions } from '../src/rest/listener.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
-import { schemeOf, urlForms } from '../src/storage/open.ts';
+import { urlForms } from '../src/storage/open.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -246,14 +246,6 @@ describe('a mistake is named with its option and what it must be', () => {
       assert.deepEqual(problems(argv, env), expected);
     });
   }
-
-  it('--workers 2 with a store whose data lasts, but that one process opens at a time', (t) => {
-    const { lasting } = schemeOf('sqlite:x') ?? {};
-    assert.ok(lasting);
-    t.mock.property(lasting, 'isShared', false);
-    const expected = '--workers must be 1 with --database sqlite:x, which processes cannot share';
-    assert.deepEqual(problems(['--workers', '2', '--database', 'sqlite:x']), [expected]);
-  });
 
   it('all wrong values are reported together', () => {
     assert.equal(problems(['--port', 'x', '--host', '', '--auth', 'z'], { WORKERS: '0' }).length, 4);

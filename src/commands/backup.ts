@@ -20,7 +20,7 @@ export const backup: Command = {
     const { env, stdout, stderr } = context;
     if (!file || file === '-') throw usageOf(help);
     const url = databaseUrl(flags, env);
-    const { file: pathOf, backUp } = schemeOf(url)?.lasting ?? {};
+    const { file: pathOf, backUp } = schemeOf(url)?.persistent ?? {};
     if (pathOf === undefined || backUp === undefined) {
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }

@@ -83,7 +83,7 @@ async function examineKey(path: string): Promise<Finding> {
 async function examineDatabase(config: Config): Promise<Finding[]> {
   const { database, workers: processes, 'read-database': standbys = '', 'changes-kept': kept } = config;
   const options = { processes, hasStandbys: standbys !== '', hasFeed: Boolean(kept) };
-  return (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
+  return (await schemeOf(database)?.persistent?.examine(database, options)) ?? [];
 }
 
 /** The reason why something could not be examined. */

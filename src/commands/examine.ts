@@ -64,7 +64,7 @@ export async function examineOpenFiles({ config }: ParsedConfig): Promise<Findin
 }
 
 async function examineSharedFile({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
-  if (workers === 1 || schemeOf(database)?.lasting?.file === undefined) return [];
+  if (workers === 1 || schemeOf(database)?.persistent?.file === undefined) return [];
   const { examineVersion } = await import('../storage/sqlite/examine.ts');
   return [examineVersion(workers)];
 }
@@ -75,7 +75,7 @@ export async function examineStandbys(
   signal?: AbortSignal,
 ): Promise<Finding[]> {
   const options = { isStandby: true, processes, hasStandbys: true, signal };
-  const findings = (await schemeOf(url)?.lasting?.examine(url, options)) ?? [];
+  const findings = (await schemeOf(url)?.persistent?.examine(url, options)) ?? [];
   return findings.map((finding) => ({
     ...finding,
     level: finding.level === 'fail' ? 'warn' : finding.level,

@@ -95,14 +95,14 @@ export function variableOf(flag: Flag): string {
 function contradictions(config: Config): string[] {
   const { auth, database, port, workers, 'api-key': keys } = config;
   const isSet = (flag: Flag) => config[flag] !== undefined;
-  const { lasting, hasStandbys } = schemeOf(database) ?? {};
+  const { persistent, hasStandbys } = schemeOf(database) ?? {};
   const found = {
     '--tls-cert and --tls-key must be given together': isSet('tls-cert') !== isSet('tls-key'),
     [`--auth "${auth}" needs --api-key or --api-keys-file`]:
       auth !== 'none' && keys.length === 0 && !isSet('api-keys-file'),
     [`--port and --grpc-port must differ, not both be ${port}`]: port !== 0 && port === config['grpc-port'],
     [`--workers must be 1 with --database ${database}, which processes cannot share`]:
-      workers > 1 && !lasting?.isShared,
+      workers > 1 && persistent === undefined,
     '--read-database needs a postgres: database': isSet('read-database') && !hasStandbys,
   };
   return Object.entries(found).flatMap(([problem, isWrong]) => (isWrong ? [problem] : []));

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
+import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
@@ -24,7 +24,7 @@ import { checkedUrl, databaseUrl } from './settings.ts';
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
 
-const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./data/users.db]
+const databaseHelp = `  --database URL  the store: ${persistentUrlForms} [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;
 
@@ -35,7 +35,7 @@ interrupt it and run it again. Stop writing to the source first: a copy of a sto
 fails, or with --changes-kept off may lack changes, and has to be repeated into an empty store. A source
 with an older schema is migrated.
 
-  --from URL  the store to read: ${lastingUrlForms}
+  --from URL  the store to read: ${persistentUrlForms}
   --to URL    the store to fill; it must be empty or contain an earlier copy
 `;
 
@@ -51,8 +51,9 @@ export const copy: Command = {
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
-    const lasting = schemeOf(fromUrl)?.lasting;
-    if (lasting === schemeOf(toUrl)?.lasting && (await lasting?.isSame(fromUrl, toUrl))) throw sameStore;
+    const persistent = schemeOf(fromUrl)?.persistent;
+    if (persistent === schemeOf(toUrl)?.persistent && (await persistent?.isSame(fromUrl, toUrl)))
+      throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
@@ -106,7 +107,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 
 /** Opens a store to read from. Fails for a missing one, which would otherwise be created as an empty store. */
 export async function openSource(url: string, stderr: Writable): Promise<Store> {
-  if (schemeOf(url)?.lasting === undefined)
+  if (schemeOf(url)?.persistent === undefined)
     throw new UsageError(`${url} has no records: each process has its own`);
   return await openStore(url, { ...longTimeouts, ...warnOn(stderr), mustExist: true });
 }
@@ -120,7 +121,7 @@ const warnOn = (stderr: Writable) => ({
 
 /** Throws a `UsageError` for a store that loses its records when this process ends. */
 function checkTarget(url: string): void {
-  if (schemeOf(url)?.lasting === undefined)
+  if (schemeOf(url)?.persistent === undefined)
     throw new UsageError(`${url} loses all records when the command ends`);
 }
 

@@ -28,7 +28,7 @@ export const verify: Command = {
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
     await using cleanup = removals(context);
-    const opening = schemeOf(url)?.lasting?.scratch(url);
+    const opening = schemeOf(url)?.persistent?.scratch(url);
     const scratch = opening && (await adopt(cleanup, opening, (made) => made.remove()));
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;

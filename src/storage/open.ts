@@ -22,13 +22,11 @@ export interface StoreScheme {
   readonly hasStandbys?: true;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** What commands do with its data; absent if the data ends with its process. */
-  readonly lasting?: LastingStore;
+  /** What commands do with its data, which processes may share; absent if the data ends with its process. */
+  readonly persistent?: PersistentStore;
 }
 
-interface LastingStore {
-  /** Whether several processes may have it open at once. */
-  readonly isShared: boolean;
+interface PersistentStore {
   /** The path of its file; absent for stores without a file. */
   readonly file?: (url: string) => string;
   /** Whether two URLs lead to one store. Both stores must exist. */
@@ -60,8 +58,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     },
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
-    lasting: {
-      isShared: true,
+    persistent: {
       file: sqlitePath,
       async isSame(one, other) {
         const { identityAt } = await import('./sqlite/file.ts');
@@ -79,8 +76,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     unmetRequirement: unmetPostgresRequirement,
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
-    lasting: {
-      isShared: true,
+    persistent: {
       isSame: async (...urls) => (await import('./postgres/same-tables.ts')).haveSameTables(...urls),
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
       scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
@@ -90,7 +86,7 @@ export const storeSchemes: readonly StoreScheme[] = [
 
 export const urlForms = formsOf(storeSchemes);
 /** The forms of the URLs of stores whose data outlives the process. */
-export const lastingUrlForms = formsOf(storeSchemes.filter(({ lasting }) => lasting));
+export const persistentUrlForms = formsOf(storeSchemes.filter(({ persistent }) => persistent));
 
 function formsOf(schemes: readonly StoreScheme[]): string {
   // Without `Intl`, because every command runs this at its start.

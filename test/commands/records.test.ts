@@ -31,8 +31,8 @@ async function postsOf(count: number, body: string) {
 const maxPosts = 2_500;
 
 describe('a missing source', () => {
-  for (const { form, lasting } of storeSchemes) {
-    const file = lasting?.file;
+  for (const { form, persistent } of storeSchemes) {
+    const file = persistent?.file;
     if (file === undefined) continue;
     it(`is not created: ${form}`, async () => {
       const folder = temporaryFolder();
