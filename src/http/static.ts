@@ -67,19 +67,16 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
     const opened = sibling ?? (await openFile(file.plain));
     if (opened === undefined) throw noSuchResource();
     const { handle, stat } = opened;
+    await using closing = new AsyncDisposableStack();
+    closing.use(handle);
     const coding = sibling && accepted;
-    let isStreamed = false;
-    try {
-      const isSmall = stat.size <= chunkBytes;
-      const content = isSmall ? await readFully(handle, 0, stat.size) : handle;
-      const version = describe(stat, content, coding);
-      keep(coding, version);
-      const reply = toReply(request, version);
-      isStreamed = isStream(reply.body) && request.method !== 'HEAD';
-      return reply;
-    } finally {
-      if (!isStreamed) await handle.close();
-    }
+    const content = stat.size <= chunkBytes ? await readFully(handle, 0, stat.size) : handle;
+    const version = describe(stat, content, coding);
+    keep(coding, version);
+    const reply = toReply(request, version);
+    // A stream closes the file at its end, but none is read for HEAD.
+    if (isStream(reply.body) && request.method !== 'HEAD') closing.move();
+    return reply;
   };
 
   return (request) => {
