@@ -1,6 +1,6 @@
-import { isInRange, maxTimerMs, type Range, rangeText, shown } from './check-range.ts';
 import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
+import { isInRange, maxTimerMs, type Range, rangeText, shown } from './domain/range.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement } from './storage/open.ts';
 
 /** The type of the values of each kind, by its name in the help. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkRange, maxTimerMs } from './check-range.ts';
 import { options, readOptions } from './config.ts';
 import { Access } from './domain/access.ts';
+import { checkRange, maxTimerMs } from './domain/range.ts';
 import { checkRepository, type Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { maxTimerMs } from '../../src/check-range.ts';
+import { maxTimerMs } from '../../src/domain/range.ts';
 import type { Deliveries } from './deliveries.ts';
 import { type Changes, Replica } from './replica.ts';
 

@@ -1,7 +1,7 @@
 import type { Server } from '@grpc/grpc-js';
-import { checkRange } from '../check-range.ts';
 import { options as optionTable, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
+import { checkRange } from '../domain/range.ts';
 import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { UsersService, userHandlers } from './users.ts';

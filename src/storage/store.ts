@@ -1,8 +1,8 @@
-import { checkRange, type Range } from '../check-range.ts';
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
 import { type ListQuery, toPage } from '../domain/list-query.ts';
+import { checkRange, type Range } from '../domain/range.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,

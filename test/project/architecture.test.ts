@@ -23,24 +23,13 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     'domain',
     'telemetry',
   ],
-  config: ['check-range', 'domain', 'storage'],
+  config: ['domain', 'storage'],
   workers: ['service', 'domain', 'telemetry'],
-  service: [
-    'rest',
-    'grpc',
-    'http',
-    'storage',
-    'domain',
-    'telemetry',
-    'config',
-    'check-range',
-    'ports',
-    'start-error',
-  ],
+  service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'ports', 'start-error'],
   rest: ['http', 'domain', 'telemetry', 'config'],
-  grpc: ['domain', 'telemetry', 'config', 'check-range', 'generated'],
+  grpc: ['domain', 'telemetry', 'config', 'generated'],
   http: ['telemetry'],
-  storage: ['domain', 'check-range'],
+  storage: ['domain'],
   conformance: ['domain'],
   ports: ['start-error'],
 };
@@ -128,9 +117,10 @@ test('every allowed import between folders is in use', () => {
 });
 
 test('src/README.md draws the same imports between folders', () => {
-  const rooms = ['domain', 'telemetry', 'check-range', 'start-error', 'require-node'].map(
-    (room): [string, string[]] => [room, []],
-  );
+  const rooms = ['domain', 'telemetry', 'start-error', 'require-node'].map((room): [string, string[]] => [
+    room,
+    [],
+  ]);
   const drawn = tableOf('rooms').rows.map(([room = '', , others = '']) => `${room} ${others}`);
   const expected = [...Object.entries(arrows), ...rooms].map(([room, to]) => `\`${room}\` ${to.join(', ')}`);
   assert.deepEqual(drawn.toSorted(), expected.toSorted());

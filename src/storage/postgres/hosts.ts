@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { checkRange } from '../../check-range.ts';
 import { loadCrypto } from '../../domain/access.ts';
 import { invalid, messageOf } from '../../domain/errors.ts';
+import { checkRange } from '../../domain/range.ts';
 
 export const postgresPattern = /^postgres(ql)?:\/\/./;
 

@@ -1,5 +1,5 @@
-import { maxTimerMs } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
+import { maxTimerMs } from '../../domain/range.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore, readStoreNumbers } from '../store.ts';
