@@ -176,7 +176,7 @@ export function optionsOf(config: Config): CheckedOptions {
 /** The options of a library call, with defaults. A `RangeError` or `TypeError` names the first wrong value. */
 export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
   const read: { basePath?: unknown } = arrange(given, (_, row, value) => {
-    const requirement = value === undefined ? undefined : unmetRequirement(row, value);
+    const requirement = unmetRequirement(row, value);
     if (requirement === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may contain a secret.
@@ -219,8 +219,9 @@ function copyOf(given: object, prefix: string): Record<string, unknown> {
   return copy;
 }
 
-/** What the value of an option must be; `undefined` if it is valid. */
+/** What the value of an option must be; `undefined` if it is valid or absent. */
 export function unmetRequirement(option: Option, value: unknown): string | undefined {
+  if (value === undefined) return undefined;
   const { kind, range, orOff, values } = option;
   if (range !== undefined) {
     const isValid = isInRange(value, range) || (orOff === true && value === false);

@@ -54,7 +54,7 @@ function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): S
 
 /** What is wrong with the value of a setting, without secrets; `undefined` if it is valid. */
 function problemOf(row: Option, { text, label }: Written, value: unknown): string | undefined {
-  const requirement = value === undefined ? undefined : unmetRequirement(row, value);
+  const requirement = unmetRequirement(row, value);
   if (requirement === undefined) return undefined;
   const shown = withoutPasswords(text);
   // The password of a URL may be where no URL has one, for example if the scheme is missing.
