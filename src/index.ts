@@ -46,7 +46,6 @@ export type { HttpTimeouts, TlsOptions } from './http/server.ts';
 export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
 export { createRequestListener, type RequestListenerOptions } from './rest/listener.ts';
 export {
-  type Addresses,
   type CloseOptions,
   createService,
   type Service,
@@ -55,6 +54,7 @@ export {
 export { StartError, type StartOption } from './start-error.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
 export type {
+  Addresses,
   FailureEvent,
   ListeningEvent,
   Observe,

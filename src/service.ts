@@ -12,7 +12,7 @@ import { acceptWaiting, authority, openPort } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
-import { fanOut, type ListeningEvent } from './telemetry/events.ts';
+import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
 export { certificatesOf, checkPair } from './http/server.ts';
@@ -47,9 +47,6 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   /** The body of `GET /metrics`, such as the sum over several services. Default: `metrics()`. */
   readonly renderMetrics?: () => Promise<string>;
 }
-
-/** The addresses that a service listens on. */
-export type Addresses = Pick<ListeningEvent, 'http' | 'grpc'>;
 
 export interface CloseOptions {
   /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */

@@ -121,7 +121,7 @@ export function createStore(backend: StoreBackend): Store {
     const isAborted = options.isAborted ?? options.signal?.aborted;
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
-  /** Makes a call async, after `enter` with its last argument, which may be `CallOptions` or has none of their fields. */
+  /** Makes a call async, after `enter` with its last argument: `CallOptions`, or a value without their fields. */
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     async (...args: Args): Promise<T> => {

@@ -25,6 +25,9 @@ export interface ListeningEvent {
   readonly files?: number;
 }
 
+/** The addresses that a service listens on. */
+export type Addresses = Pick<ListeningEvent, 'http' | 'grpc'>;
+
 /** A request or call has ended. */
 export interface RequestEvent {
   readonly type: 'request';

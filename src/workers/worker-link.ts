@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { shared } from '../domain/promises.ts';
-import type { Addresses } from '../service.ts';
+import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
 export type Ports = { readonly port: number; readonly grpcPort: number | false };

@@ -2,8 +2,7 @@ import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { shared } from '../domain/promises.ts';
-import type { Addresses } from '../service.ts';
-import type { Observe, ServiceEvent } from '../telemetry/events.ts';
+import type { Addresses, Observe, ServiceEvent } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 

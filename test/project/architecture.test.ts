@@ -24,7 +24,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
   ],
   config: ['domain', 'storage'],
-  workers: ['service', 'domain', 'telemetry'],
+  workers: ['domain', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'ports', 'start-error'],
   rest: ['http', 'domain', 'telemetry', 'config'],
   grpc: ['domain', 'telemetry', 'config', 'generated'],
