@@ -28,6 +28,7 @@ process.nextTick(() => kept.push(executionAsyncResource()));
 const { run } = await import('./commands/commands.ts');
 // Continue when a reader of our output or progress closes the pipe.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+let rss = 0;
 process.exitCode = await run({
   args,
   env: process.env,
@@ -37,6 +38,13 @@ process.exitCode = await run({
   stderr: process.stderr,
   onSignal: (signal, handle) => process.on(signal, handle),
   onCrash: (handle) => process.on('uncaughtExceptionMonitor', handle),
-  usage: () => ({ ...process.cpuUsage(), rss: process.memoryUsage.rss() }),
+  usage() {
+    try {
+      rss = process.memoryUsage.rss();
+    } catch {
+      // Node.js opens a file for it, and may have no free file descriptor. The last value stands.
+    }
+    return { ...process.cpuUsage(), rss };
+  },
   exit: (code) => process.exit(code),
 });

@@ -143,8 +143,7 @@ export class HttpServer {
   /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
     checkPair(tls);
-    const ends = certificatesOf(tls).map(({ validToDate }) => validToDate.getTime() / 1000);
-    this.certificateEnd = Math.min(...ends);
+    this.certificateEnd = Math.min(...certificatesOf(tls).map((one) => one.validToDate.getTime() / 1000));
     if (isSecure(this.server)) this.server.setSecureContext(tls);
   }
 

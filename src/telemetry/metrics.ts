@@ -132,10 +132,8 @@ export class Metrics {
       users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
       ...byLabel('users_service_requests_in_flight', 'face', inFlight),
       ...byLabel('users_service_connections', 'face', connections),
-      ...unlabelled({
-        users_service_followers: followers.open,
-        users_service_changes_sent_total: followers.sent,
-      }),
+      users_service_followers: { users_service_followers: followers.open },
+      users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
       ...(expiry < Infinity && unlabelled({ users_service_certificate_expiry_time_seconds: expiry })),
       // A copy: a snapshot does not change after it was taken.
       ...structuredClone(this.#counts),

@@ -441,6 +441,16 @@ describe('the process of the service', () => {
       }
     });
 
+    it(`has metrics although its memory cannot be read, with --workers ${workers}`, async (t) => {
+      // As without a free file descriptor.
+      const source = 'process.memoryUsage.rss = () => { throw new Error("EMFILE") }';
+      const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
+      const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
+      const { http, lines } = await startProcess(t, args, env);
+      assert.match(await (await fetch(`${http}/metrics`)).text(), /^process_cpu_seconds_total [\d.]+$/m);
+      assert.ok(lines.every(({ event }) => event !== 'failure'));
+    });
+
     it(`counts lost lines of the log in the metrics with --workers ${workers}`, async (t) => {
       const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
       const { http, child } = await startProcess(t, args);
