@@ -161,7 +161,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await form.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await form.getByLabel('Title').inputValue(), 'On engines');
         assert.equal(await form.locator('.field-error').count(), 0);
-        assert.equal(await form.getByText('Unsaved changes').isVisible(), false);
+        assert.equal(await form.getByText('Unsaved, but kept').isVisible(), false);
       },
     );
 
@@ -171,7 +171,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         const { ids, first } = await openNew();
         await edit.click();
         await form.getByLabel('Title').fill('Mine');
-        await form.getByText('Unsaved changes').waitFor();
+        await form.getByText('Unsaved, but kept').waitFor();
         await page.keyboard.press('Escape');
         await form.waitFor({ state: 'hidden' });
         await page.getByRole('heading', { name: 'Ada' }).waitFor();

@@ -60,7 +60,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
       assert.equal(await page.evaluate(style), 'preserve');
       assert.equal(await form.getByLabel('Title').inputValue(), '');
-      assert.equal(await form.getByText('Not added yet').isVisible(), false);
+      assert.equal(await form.getByText('Not added, but kept').isVisible(), false);
       const post = requests.find((request) => request.method() === 'POST');
       assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
       assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ttab\n  two' });
@@ -120,7 +120,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         await form.getByLabel('Text').fill('long thoughts');
         await form.getByRole('button', { name: 'Add post' }).click();
         await form.getByText('Title must not be blank.').waitFor();
-        await form.getByText('Not added yet').waitFor();
+        await form.getByText('Not added, but kept').waitFor();
         await openUser(page, 'Gus');
         await form.waitFor({ state: 'hidden' });
         await openUser(page, 'Dee');
