@@ -136,6 +136,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     const update = page.getByRole('article', { name: 'Update a user' });
     await update.getByText('Request body').click();
     await update.getByText('Try it').click();
+    await update.getByLabel('id', { exact: true }).fill('1');
     await update.getByRole('button', { name: 'Send request' }).click();
     await update.getByText('user 1 not found').last().waitFor();
     await page.getByText('Contents:').click();
