@@ -1,6 +1,7 @@
 import type { RequestListener } from '../http/listener.ts';
 import { createObservedListener, type RequestListenerOptions } from './app.ts';
 
+// The package exports this file as `users-service/http`, so it has only what a host needs.
 export type { RequestListenerOptions };
 
 /**
