@@ -52,7 +52,7 @@ export const copy: Command = {
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
     const persistent = schemeOf(fromUrl)?.persistent;
-    if (persistent === schemeOf(toUrl)?.persistent && (await persistent?.isSame(fromUrl, toUrl)))
+    if (persistent === schemeOf(toUrl)?.persistent && (await persistent?.isSame(toUrl, fromUrl)))
       throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.

@@ -23,12 +23,13 @@ export interface PgBouncer {
 }
 
 /**
- * Starts a PgBouncer in transaction mode in front of the server at a URL, with default settings otherwise.
+ * Starts a PgBouncer in front of the server at a URL, in transaction mode and with default settings otherwise.
  * Its pool of three connections makes clients change sessions often.
  */
 export async function startPgBouncer(
   after: (end: () => Promise<void>) => void,
   server: string,
+  mode = 'transaction',
 ): Promise<PgBouncer> {
   const { port, username, password } = new URL(server);
   const folder = await mkdtemp(join(tmpdir(), 'users-service-pgbouncer-'));
@@ -45,7 +46,7 @@ export async function startPgBouncer(
     auth_user = ${username}
     auth_type = scram-sha-256
     auth_file = ${users}
-    pool_mode = transaction
+    pool_mode = ${mode}
     default_pool_size = 3
     server_idle_timeout = 1
     max_client_conn = 1000`;

@@ -7,7 +7,10 @@ const lock: Sql = {
   text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'users'::regclass::oid::bigint)) AS locked`,
 };
 
-/** Whether two URLs, perhaps with other users or poolers, lead to the same tables: their sessions share locks. */
+/**
+ * Whether two URLs, perhaps with other users or poolers, lead to the same tables: their sessions then share locks. Only
+ * the first must allow transactions, which a pooler may not.
+ */
 export async function haveSameTables(one: string, other: string): Promise<boolean> {
   await using pools = new AsyncDisposableStack();
   const open = async (url: string) => pools.adopt(await openToolPool(url), (pool) => pool.close());

@@ -13,6 +13,7 @@ import { openPostgresStore, type PostgresStoreOptions } from '../../../src/stora
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
+import { runCommand } from '../../support/command.ts';
 import { kindOf } from '../../support/outcome.ts';
 import { contractStores } from './contract.ts';
 
@@ -143,6 +144,14 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     assert.equal(await haveSameTables(bouncer.through(url), bouncer.through(url)), true);
     const { url: other } = await open(t);
     assert.equal(await haveSameTables(bouncer.through(other), bouncer.through(url)), false);
+  });
+
+  it('in statement mode can be the source of a copy', async (t) => {
+    const statements = await startPgBouncer((end) => t.after(end), postgres.server.url(), 'statement');
+    const [from, to] = [await open(t), await open(t)];
+    await from.store.users.create({ name: 'Ada' });
+    const copied = await runCommand(['copy', '--from', statements.through(from.url), '--to', to.url]);
+    assert.equal(copied.code, 0, copied.stderr);
   });
 
   for (const [setting, value] of [
