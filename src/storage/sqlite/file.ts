@@ -8,7 +8,6 @@ import {
   openSync,
   readFileSync,
   readlinkSync,
-  readSync,
   realpathSync,
   statSync,
   writeFileSync,
@@ -20,6 +19,7 @@ import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { syncFolder } from '../sync.ts';
 import { unavailable } from './errors.ts';
+import { hasDamagedHeader, isIntact, logHeaderBytes, readHeader } from './log-header.ts';
 
 // After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
 export const maxIdleLogBytes = 64 * 1024 * 1024;
@@ -39,8 +39,9 @@ export function realPath(path: string): string {
 }
 
 /**
- * Throws if a log has content, but its database is missing or empty. SQLite would remove the log, and with it every
- * commit that is not yet in the database. Also throws if the database is no regular file, or mounted without its log.
+ * Throws if a log has content, but its database is missing or empty, or its header is damaged. SQLite would remove the
+ * log, and with it every commit that is not yet in the database. Also throws if the database is no regular file, or
+ * mounted without its log.
  */
 export function checkLog(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
@@ -49,10 +50,16 @@ export function checkLog(path: string): void {
     throw new Error('it is mounted by itself, but its log is not: mount the folder instead');
   const log = `${path}-wal`;
   // Look at the log first, because another process creates it last.
-  if (sizeOf(log) === 0 || sizeOf(path) > 0) return;
-  throw new Error(
-    `its log ${log} exists, but the file itself is missing or empty: put it back, or remove the log`,
-  );
+  const logBytes = sizeOf(log);
+  if (logBytes > 0 && sizeOf(path) === 0)
+    throw new Error(
+      `its log ${log} exists, but the file itself is missing or empty: put it back, or remove the log`,
+    );
+  // SQLite syncs the header before it writes more, so a loss of power damages none.
+  if (logBytes > logHeaderBytes && hasDamagedHeader(log))
+    throw new Error(
+      `the header of its log ${log} is damaged, so SQLite would ignore its writes: restore a backup, or remove the log`,
+    );
 }
 
 /** Whether only the file is mounted, as by `docker run -v ./users.db:/data/users.db`. The log is then lost. */
@@ -164,37 +171,29 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 export function watchFiles(files: OpenFiles) {
   const path = `${files.path}-wal`;
   const log = openSync(path, 'r');
-  const readHeader = (): string => {
-    const header = Buffer.alloc(32);
-    return header.toString('hex', 0, readSync(log, header, 0, header.length, 0));
-  };
   const damaged = () => lost(`${path} has been cut short or overwritten`, ': stop the service with SIGTERM');
   // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
   const newLogBytes = () => Math.min(fstatSync(log).size, maxIdleLogBytes);
-  let known = readHeader();
+  let known = readHeader(log);
   let knownBytes = newLogBytes();
   return {
     /** Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. */
     checkLength(): void {
       if (fstatSync(log).size >= knownBytes) return;
-      const header = readHeader();
-      if (header !== '' && known.startsWith(header)) throw damaged();
+      const header = readHeader(log);
+      if (header.length > 0 && header.equals(known.subarray(0, header.length))) throw damaged();
     },
 
     /**
-     * Does the same as `checkFiles`, and throws if the log has no header, or not that of SQLite: after it was emptied
-     * without SQLite, a commit goes to its old end. Must be called after each commit.
+     * Does the same as `checkFiles`, and throws if the log has a damaged header, or none: after it was emptied without
+     * SQLite, a commit goes to its old end. Must be called after each commit.
      */
     check(): void {
       checkFiles(files);
       // Read before the length, because another process may restart the log in the meantime.
-      const header = readHeader();
-      // The header begins with one of two numbers (sqlite.org/fileformat2.html), by the byte order of its checksums.
-      // A restart of the log changes both its content and its checksum, the last 8 bytes.
-      const isChanged = header.slice(0, 48) !== known.slice(0, 48);
-      const isConsistent = isChanged === (header.slice(48) !== known.slice(48));
-      if (!isConsistent || !/^(377f068[23]|$)/.test(header)) throw damaged();
-      knownBytes = isChanged ? newLogBytes() : fstatSync(log).size;
+      const header = readHeader(log);
+      if (header.length > 0 && !isIntact(header)) throw damaged();
+      knownBytes = header.equals(known) ? fstatSync(log).size : newLogBytes();
       known = header;
     },
   };

@@ -410,6 +410,33 @@ describe('the files of a SQLite store that is in use', () => {
     });
   }
 
+  it('are not opened while the header of the log is damaged, whose commits stay', async (t) => {
+    const { path } = await open(t);
+    const copy = `${path}.copy`;
+    const log = `${copy}-wal`;
+    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, copy + suffix);
+    for (const offset of [0, 16, 31]) {
+      overwrite(log, offset);
+      const problem = `the header of its log ${log} is damaged, so SQLite would ignore its writes: restore a backup, or remove the log`;
+      assert.equal((await refusal(copy)).message, `cannot open the SQLite file ${copy}: ${problem}`);
+      await assert.rejects(backupSqlite(copy, `${copy}.backup`), { cause: new Error(problem) });
+      assert.ok(examineSqlite(copy).some(({ level, what }) => level === 'fail' && what.endsWith(problem)));
+      overwrite(log, offset);
+    }
+    const opened = await openSqliteStore(copy);
+    t.after(() => opened.close());
+    assert.equal(await opened.users.count({}), 1);
+  });
+
+  it('are opened after a loss of power has left only a part of the header of a new log', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    await (await openSqliteStore(path)).close();
+    for (const bytes of [20, 32]) {
+      writeFileSync(`${path}-wal`, Buffer.alloc(bytes));
+      await (await openSqliteStore(path)).close();
+    }
+  });
+
   it('fail writes and readiness while their folder is renamed', async (t) => {
     const { folder, store, notReady } = await open(t);
     renameSync(folder, `${folder}.away`);
@@ -552,6 +579,20 @@ function overwrite(path: string, offset: number): void {
   closeSync(file);
 }
 
+/** The header of a log, with its checksums in a byte order. */
+function headerOf(salt: number, order: 'LE' | 'BE' = 'LE'): Buffer {
+  const header = Buffer.alloc(32);
+  header.writeUInt32BE(order === 'LE' ? 0x377f0682 : 0x377f0683);
+  header.writeUInt32BE(salt, 16);
+  const sums: [number, number] = [0, 0];
+  for (let word = 0; word < 6; word += 1) {
+    const value = header[`readUInt32${order}`](word * 4);
+    sums[word % 2] = (sums[0] + sums[1] + value) >>> 0;
+  }
+  for (const [i, sum] of sums.entries()) header.writeUInt32BE(sum, 24 + i * 4);
+  return header;
+}
+
 describe('the check for a damaged log of SQLite', () => {
   const logHeaderBytes = 32;
 
@@ -560,12 +601,7 @@ describe('the check for a damaged log of SQLite', () => {
     const path = join(temporaryFolder(), 'users.db');
     const log = `${path}-wal`;
     for (const file of [path, log, `${path}-shm`]) writeFileSync(file, '');
-    const restart = (salt: number) => {
-      const header = Buffer.alloc(logHeaderBytes);
-      header.writeUInt32BE(0x377f0682);
-      for (const offset of [16, 24]) header.writeUInt32BE(salt, offset);
-      writeFileSync(log, header, { flag: 'r+' });
-    };
+    const restart = (salt: number) => writeFileSync(log, headerOf(salt), { flag: 'r+' });
     const watchLog = () => {
       const watched = watchFiles(openFiles(path, path));
       return () => {
@@ -635,8 +671,7 @@ describe('the check for a damaged log of SQLite', () => {
 
   it('passes with a log of a processor with the other byte order', () => {
     const { log, check } = watch();
-    const header = readFileSync(log);
-    writeFileSync(log, header.fill(0x83, 3, 4));
+    writeFileSync(log, headerOf(1, 'BE'));
     check();
   });
 
