@@ -6,6 +6,7 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { sync, syncFolder } from '../sync.ts';
+import { diskError } from './errors.ts';
 import { checkWritable, makeFile } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
 
@@ -38,7 +39,7 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
     await rename(part, to);
     await syncFolder(dirname(to));
   } catch (caught) {
-    const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
+    const message = `cannot back up ${from} to ${to}: ${messageOf(diskError(caught) ?? caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
   } finally {
     // On a full disk, SQLite leaves the journal. Report the original error, not the one from cleaning up.

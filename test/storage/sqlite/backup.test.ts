@@ -163,7 +163,7 @@ describe('a backup of a SQLite file', () => {
   });
 
   const skip = process.platform === 'win32' && 'Windows has no ulimit';
-  it('leaves no file when the disk is full', { skip }, async () => {
+  it('leaves no file when the disk is full, and reports the code of SQLite', { skip }, async () => {
     const folder = temporaryFolder();
     const store = await openSqliteStore(join(folder, 'users.db'));
     await addUsers(store, 'Ada');
@@ -177,7 +177,10 @@ describe('a backup of a SQLite file', () => {
     const script = 'ulimit -f 1000; exec "$0" "$1" backup backup.db --database sqlite:users.db';
     const { code, stderr } = await runTool('sh', ['-c', script, process.execPath, main], { cwd: folder });
     assert.equal(code, 1);
-    assert.match(stderr, /^users-service: cannot back up \S+users\.db to \S+backup\.db: /);
+    assert.match(
+      stderr,
+      /^users-service: cannot back up \S+users\.db to \S+backup\.db: d.* \(code \d+ of SQLite\)\n$/,
+    );
     assert.deepEqual(readdirSync(folder), ['users.db']);
   });
 
