@@ -59,7 +59,11 @@ const controls = createListControls(navigation, users);
 const feed = createFeedState(changes);
 const kind = userKind(users);
 const choose = createConflictDialog();
-const confirmDelete = createDeleteDialog(byId('delete-dialog', HTMLDialogElement), users, kind.nameOf);
+const confirmDelete = createDeleteDialog(
+  byId('delete-dialog', HTMLDialogElement),
+  users,
+  ({ id, name }) => `${name} (user ${id})`,
+);
 const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
   choose,
   changed(tagged) {

@@ -93,7 +93,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
         await tabTo(page, '#edit-delete');
         await page.keyboard.press('Enter');
         await focused(page, '#delete-dialog [data-close]');
-        await page.locator('#delete-dialog', { hasText: 'Typed by hand' }).waitFor();
+        await page.locator('#delete-dialog', { hasText: 'Typed by hand (user 2) and all posts' }).waitFor();
         await page.keyboard.press('Escape');
         await focused(page, '#edit-delete');
         assert.equal((await send(http, 'GET /users/2')).status, 200);

@@ -272,7 +272,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByRole('button', { name: 'Delete…' }).click();
       await send(http, 'DELETE /users/2');
       await page.getByRole('button', { name: 'Delete user' }).click();
-      await announced(page, 'Bob was already deleted');
+      await announced(page, 'Bob (user 2) was already deleted');
       await page.getByText('No users yet').waitFor();
     });
   });
