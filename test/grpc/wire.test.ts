@@ -191,12 +191,51 @@ for (const [what, bytes] of garbage) {
   });
 }
 
-test('after 200 connections of random bytes, half of them with a preface, the gRPC server still serves calls', async (t) => {
+function frame(type: number, flags: number, stream: number, payload: Uint8Array): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.set([type, flags], 3);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** Header fields without compression (RFC 7541, 6.2.2). */
+function fields(headers: Record<string, string>): Buffer {
+  const texts = Object.entries(headers).flat();
+  return Buffer.concat(
+    texts.map((text, i) => Buffer.from([...(i % 2 === 0 ? [0] : []), text.length, ...Buffer.from(text)])),
+  );
+}
+
+/** SETTINGS, then requests, each with its own body or reset, or with a frame of any type. */
+function randomFrames(chance: Chance): Buffer {
+  const frames = [frame(4, 0, 0, new Uint8Array())];
+  for (let stream = 1; stream < 12; stream += 2) {
+    const request = {
+      ':method': chance.pick(['GET', 'POST']),
+      ':scheme': 'http',
+      ':path': chance.pick(['/', path, '/Users/None', '/grpc.health.v1.Health/Watch']),
+      ':authority': 'h',
+      ...(chance.below(3) > 0 && { 'content-type': 'application/grpc' }),
+    };
+    frames.push(frame(1, chance.pick([4, 5]), stream, fields(request)));
+    if (chance.below(2) === 0) frames.push(frame(0, chance.below(2), stream, framed(one)));
+    if (chance.below(2) === 0) frames.push(frame(3, 0, stream, Buffer.from([0, 0, 0, chance.below(12)])));
+    if (chance.below(4) === 0)
+      frames.push(frame(chance.below(11), 0, chance.pick([0, stream]), Buffer.alloc(chance.below(9))));
+  }
+  return Buffer.concat(frames);
+}
+
+test('after 200 connections of random bytes and frames, the gRPC server still serves calls', async (t) => {
   const { grpc, isWell } = await start(t);
   const chance = new Chance(7);
   for (let i = 0; i < 200; i += 25) {
     const batch = Array.from({ length: 25 }, (_, j) => {
-      const random = Buffer.from(Array.from({ length: chance.below(600) }, () => chance.below(256)));
+      const random =
+        j % 4 === 0
+          ? randomFrames(chance)
+          : Buffer.from(Array.from({ length: chance.below(600) }, () => chance.below(256)));
       const bytes = Buffer.concat([Buffer.from(j % 2 === 0 ? preface : ''), random]);
       const [host = '', port] = grpc.split(':');
       return new Promise<void>((resolve) => {
