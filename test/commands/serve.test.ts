@@ -264,32 +264,6 @@ describe('a signal to the service', () => {
     assert.deepEqual(await once(child, 'exit'), [null, 'SIGHUP']);
   });
 
-  it('a certificate that ends soon is a warning also at SIGHUP, an old SQLite only at the start, with 2 processes', async (t) => {
-    const source = `
-      import { DatabaseSync } from 'node:sqlite';
-      const { prepare } = DatabaseSync.prototype;
-      DatabaseSync.prototype.prepare = function (sql, ...rest) {
-        const isVersion = sql.startsWith('SELECT sqlite_version()');
-        return prepare.call(this, isVersion ? "SELECT '3.51.2' AS version" : sql, ...rest);
-      };`;
-    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
-    const folder = await temporaryFolder(t);
-    const { cert, key } = createCertificate('soon', 5.5, 80);
-    await writeFile(join(folder, 'cert.pem'), cert);
-    await writeFile(join(folder, 'key.pem'), key);
-    const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
-    const running = await startProcess(t, [...fileIn(folder), ...tls, '--workers', '2'], env);
-    await printed(running, 'warning', 2);
-    running.child.kill('SIGHUP');
-    await printed(running, 'warning', 3);
-    assert.equal(await running.end(), 0);
-    const warnings = running.lines.filter(({ event }) => event === 'warning');
-    const soon = 'CN=soon is valid for 5 more days; renew it, then send SIGHUP';
-    const expected = /CN=soon is valid for 5 more days; renew it, then send SIGHUP$|^SQLite 3.51.2/;
-    const found = warnings.map(({ message }) => expected.exec(String(message))?.[0]);
-    assert.deepEqual(found, [soon, 'SQLite 3.51.2', soon]);
-  });
-
   it('a certificate without a subject gets its warnings by its alternative names, also at SIGHUP', async (t) => {
     const folder = await temporaryFolder(t);
     const { cert, key } = createCertificate('', 5.5, 80);

@@ -22,17 +22,13 @@ export interface Pool extends ServiceProcess {
 /** Starts a service with two workers and a database of its own. */
 export async function start(
   t: { after(close: () => Promise<void>): void },
-  ...args: string[]
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Pool> {
   const folder = await mkdtemp(join(tmpdir(), 'workers-'));
   t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
-  const running = await startProcess(t, [
-    '--workers',
-    '2',
-    '--database',
-    `sqlite:${folder}/users.db`,
-    ...args,
-  ]);
+  const database = `sqlite:${folder}/users.db`;
+  const running = await startProcess(t, ['--workers', '2', '--database', database, ...args], env);
   return { ...running, folder };
 }
 

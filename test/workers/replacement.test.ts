@@ -56,7 +56,7 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
 
 it('workers are replaced one by one on several SIGHUP, fail no request, and their counts are kept', async (t) => {
   // A slow client may need longer for its next request than a worker usually waits for it.
-  const running = await start(t, '--drain-idle-ms', '10000');
+  const running = await start(t, ['--drain-idle-ms', '10000']);
   const wire = await Wire.open(t, portOf(running));
   const request = post('/users', '{"name":"Ada"}', 'Connection: close');
   assert.equal((await wire.write(request).next()).status, 201);
@@ -79,20 +79,32 @@ it('workers are replaced one by one on several SIGHUP, fail no request, and thei
   assert.equal(await running.end(), 0);
 });
 
-it('workers keep serving while the public files or the certificate are missing, and are replaced later', async (t) => {
+it('workers keep serving while the public files or the certificate are missing, and their primary warns', async (t) => {
+  // An old SQLite is a warning only at the start, and a certificate that ends soon also at each signal.
+  const source = `
+    import { DatabaseSync } from 'node:sqlite';
+    const { prepare } = DatabaseSync.prototype;
+    DatabaseSync.prototype.prepare = function (sql, ...rest) {
+      const isVersion = sql.startsWith('SELECT sqlite_version()');
+      return prepare.call(this, isVersion ? "SELECT '3.51.2' AS version" : sql, ...rest);
+    };`;
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
   const folder = await mkdtemp(join(tmpdir(), 'replacement-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const [pages, cert, key] = [join(folder, 'pages'), join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const pair = createCertificate();
+  const pair = createCertificate('soon', 5.5, 80);
   await mkdir(pages);
+  await writeFile(join(pages, 'page.html'), '');
   await writeFile(cert, pair.cert);
   await writeFile(key, pair.key);
-  const secured = await start(t, '--public', pages, '--tls-cert', cert, '--tls-key', key);
+  const files = ['--public', pages, '--tls-cert', cert, '--tls-key', key];
+  const secured = await start(t, files, env);
   const before = await workersOf(secured);
   for (const [index, missing] of [pages, cert].entries()) {
     await rename(missing, `${missing}.away`);
     secured.child.kill('SIGHUP');
     await printed(secured, 'failure', index + 1);
+    await printed(secured, 'warning', 4 + index);
     assert.deepEqual(await workersOf(secured), before);
     const [response] = await once(get(`${secured.http}/health`, { ca: pair.cert }), 'response');
     assert.equal(response.resume().statusCode, 200);
@@ -100,5 +112,11 @@ it('workers keep serving while the public files or the certificate are missing, 
   }
   secured.child.kill('SIGHUP');
   await printed(secured, 'reloaded');
+  await printed(secured, 'warning', 6);
   assert.equal(await secured.end(), 0);
+  const warnings = secured.lines.filter(({ event }) => event === 'warning');
+  const soon = 'CN=soon is valid for 5 more days; renew it, then send SIGHUP';
+  const expected = new RegExp(`${soon}$|^SQLite 3.51.2|^SIGHUP`);
+  const found = warnings.map(({ message }) => expected.exec(String(message))?.[0]);
+  assert.deepEqual(found, [soon, 'SQLite 3.51.2', 'SIGHUP', soon, 'SIGHUP', soon]);
 });

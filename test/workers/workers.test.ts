@@ -16,7 +16,7 @@ const noPrlimit = { skip: hasTool('prlimit') ? false : 'no prlimit, which Linux 
 
 describe('a pool of workers', { concurrency: 4 }, () => {
   it('workers stop on SIGTERM after running requests have completed, and no process remains', async (t) => {
-    const running = await start(t, '--drain-idle-ms', '8000', '--drain-timeout-ms', '2147483647');
+    const running = await start(t, ['--drain-idle-ms', '8000', '--drain-timeout-ms', '2147483647']);
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
     for (const wire of wires) wire.write(head('GET /health'));
