@@ -210,7 +210,7 @@ export class OutageLoad {
 }
 
 /** Resolves to the milliseconds until readiness has the wanted state. */
-export async function untilReady(http: string, ready: boolean, limitMs = 30_000): Promise<number> {
+export async function untilReady(http: string, ready: boolean, limitMs = 120_000): Promise<number> {
   const start = performance.now();
   for (;;) {
     const response = await fetch(`${http}/health/ready`);

@@ -111,7 +111,7 @@ describe('opening a PostgreSQL store', () => {
   it('works for ten stores of one process that start at once on an empty database', async (t) => {
     for (let round = 0; round < 3; round += 1) {
       const url = await postgres.createDatabase();
-      const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgresStore(url)));
+      const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgresStore(url, patient)));
       t.after(() => Promise.all(stores.map((store) => store.close())));
       assert.equal((await stores[0]?.users.create({ name: 'Ada' }))?.value.id, 1);
       for (const store of stores) assert.equal((await store.users.get(1))?.name, 'Ada');
