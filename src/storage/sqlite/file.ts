@@ -166,9 +166,9 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 
 /**
  * Watches the files of a connection that writes. Another program may cut off a part of its log, or overwrite its header.
- * SQLite shortens a log too, but then the log is empty or gets another header.
+ * SQLite shortens a log too, but then the log gets another header, or is empty and `isLogUnused` returns true.
  */
-export function watchFiles(files: OpenFiles) {
+export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
   const path = `${files.path}-wal`;
   const log = openSync(path, 'r');
   const damaged = () => lost(`${path} has been cut short or overwritten`, ': stop the service with SIGTERM');
@@ -177,11 +177,15 @@ export function watchFiles(files: OpenFiles) {
   let known = readHeader(log);
   let knownBytes = newLogBytes();
   return {
-    /** Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. */
+    /**
+     * Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. SQLite
+     * would later copy the gap of zeros into the database.
+     */
     checkLength(): void {
       if (fstatSync(log).size >= knownBytes) return;
       const header = readHeader(log);
-      if (header.length > 0 && header.equals(known.subarray(0, header.length))) throw damaged();
+      if (header.equals(known.subarray(0, header.length)) && !(header.length === 0 && isLogUnused()))
+        throw damaged();
     },
 
     /**

@@ -93,7 +93,17 @@ if (parentPort !== null) {
   const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
   checkFiles(files);
   const db = connect(files.path);
-  const commitGroup = groupCommit(db, sqliteWrites(db, changesKept), watchFiles(files), busyTimeoutMs);
+  // Needs another connection, because a checkpoint cannot run within a transaction. It may run beside one.
+  const isLogUnused = (): boolean => {
+    try {
+      using other = connect(files.path);
+      return other.prepare('PRAGMA wal_checkpoint').get()?.['log'] === 0;
+    } catch {
+      return false;
+    }
+  };
+  const watched = watchFiles(files, isLogUnused);
+  const commitGroup = groupCommit(db, sqliteWrites(db, changesKept), watched, busyTimeoutMs);
   // From now on, `commitGroup` waits for locks.
   db.exec('PRAGMA busy_timeout = 0');
   port.on('message', (message: WriterMessage) => {
