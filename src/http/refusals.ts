@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
+import { free } from './memory-budget.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, fatalError, type HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
@@ -173,11 +174,17 @@ export function startStallTimer({ response, shared }: HttpRequest): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Sends some last bytes, and ends the connection. Continues to read for at most `lingerMs`, any number of bytes. */
+/** Sends some last bytes, and ends the connection. Continues to read, in turns with other work, for `lingerMs`. */
 function endSocket(socket: Duplex, bytes = ''): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs);
+  const onData = (chunk: Buffer): void => {
+    free(chunk);
+    socket.pause();
+    scheduler.addBody(() => socket.resume());
+  };
   socket
     .once('close', () => clearTimeout(timer))
+    .on('data', onData)
     .resume()
     .end(bytes);
 }
