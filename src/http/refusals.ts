@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
@@ -149,17 +149,25 @@ export function endLingering(request: HttpRequest): void {
     response.end();
   };
   let timer = setTimeout(end, lingerMs);
+  readRest(raw, () => {
+    clearTimeout(timer);
+    timer = setTimeout(end, Math.min(lingerMs, sentAt + maxLingerMs - performance.now()));
+  });
+  raw.on('end', end);
+  socket.on('end', end).on('close', end);
+}
+
+/** Reads the rest of a body that is not used, in turns with other work. Calls `onRead` for each part. */
+export function readRest(raw: IncomingMessage, onRead?: () => void): void {
   let bytes = 0;
   const onData = (chunk: Buffer): void => {
     bytes += chunk.length;
-    clearTimeout(timer);
-    timer = setTimeout(end, Math.min(lingerMs, sentAt + maxLingerMs - performance.now()));
+    onRead?.();
     raw.pause();
     if (bytes <= lingerBytes) scheduler.addBody(() => raw.resume());
   };
   // Counts before the other listeners may free the memory of a chunk.
-  raw.prependListener('data', onData).on('end', end).resume();
-  socket.on('end', end).on('close', end);
+  raw.prependListener('data', onData).resume();
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from './node-http.ts';
-import { endLingering, startStallTimer } from './refusals.ts';
+import { endLingering, readRest, startStallTimer } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
@@ -46,7 +46,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     if (isOver(response)) return;
     const linger = writeHead(request, reply);
     // Some clients read nothing until the server has read all of their request.
-    if (linger) request.raw.resume();
+    if (linger) readRest(request.raw);
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
     // During each wait, the response may be destroyed, and would then never drain. Or a host may end it.

@@ -11,6 +11,7 @@ import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
+import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { held, startKit } from '../support/http-kit.ts';
@@ -396,6 +397,21 @@ for (const [whose, request] of [
     assert.equal(raw?.complete, true);
   });
 }
+
+test('a body that is not read beside a stream is read in turns with other work', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  t.after(() => resolve());
+  async function* chunks() {
+    yield 'a';
+    await promise;
+  }
+  const { port } = await startKit(t, { 'POST /stream': () => ({ status: 200, body: { chunks: chunks() } }) });
+  const resumes = t.mock.method(scheduler, 'addBody');
+  const wire = (await Wire.open(t, port)).write(post('/stream', 'a'.repeat(1_000_000)));
+  // One read takes at most 64 KiB.
+  await until(() => resumes.mock.callCount() >= 15, 'the body is read in parts');
+  wire.socket.destroy();
+});
 
 test('the connection of a rejected request is closed as soon as its body has ended', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
