@@ -56,7 +56,7 @@ export async function startHaproxy(
       )
       .finally(() => socket.destroy());
   };
-  await until(accepts, 'HAProxy accepts connections');
+  await until(accepts, 'HAProxy accepts connections', 60_000);
   return {
     through(url) {
       const made = new URL(url);
