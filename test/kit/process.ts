@@ -73,6 +73,12 @@ export async function printed(
   await until(isPrinted, `the process has printed ${event}`, 100_000);
 }
 
+/** The number of lines of the log that a service could not print. */
+export async function lostLines(http: string): Promise<number> {
+  const metrics = await (await fetch(`${http}/metrics`)).text();
+  return Number(/^users_service_log_lines_dropped_total (\d+)$/m.exec(metrics)?.[1]);
+}
+
 export interface FinishedProcess {
   readonly code: number | null;
   readonly stdout: string;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { printed } from '../kit/process.ts';
+import { lostLines, printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { hasTool, runTool } from '../support/tool.ts';
@@ -41,9 +41,12 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     );
   });
 
-  it('workers exit when their primary is killed', async (t) => {
+  it('workers count lost lines of the log in the metrics, and exit when their primary is killed', async (t) => {
     const running = await start(t);
     const workers = await workersOf(running);
+    assert.equal(await lostLines(running.http), 0);
+    running.child.stdout?.destroy();
+    await untilWorkers(async () => (await lostLines(running.http)) > 0, 'a line is lost');
     await running.end('SIGKILL');
     const port = Number(new URL(running.http).port);
     await untilWorkers(async () => !workers.some(isAlive), 'all workers have exited');
