@@ -142,16 +142,17 @@ export function endLingering(request: HttpRequest): void {
     response.end();
     return;
   }
-  const sentAt = performance.now();
-  request.sentAt = sentAt;
+  request.sentAt = performance.now();
   const end = (): void => {
-    clearTimeout(timer);
+    clearTimeout(pause);
+    clearTimeout(limit);
     response.end();
   };
-  let timer = setTimeout(end, lingerMs);
+  let pause = setTimeout(end, lingerMs);
+  const limit = setTimeout(end, maxLingerMs);
   readRest(raw, () => {
-    clearTimeout(timer);
-    timer = setTimeout(end, Math.min(lingerMs, sentAt + maxLingerMs - performance.now()));
+    clearTimeout(pause);
+    pause = setTimeout(end, lingerMs);
   });
   raw.on('end', end);
   socket.on('end', end).on('close', end);
