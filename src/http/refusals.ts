@@ -143,6 +143,8 @@ export function endLingering(request: HttpRequest): void {
     return;
   }
   request.sentAt = performance.now();
+  // A few clients that send slowly must not reach the limit on requests.
+  request.leave();
   const end = (): void => {
     clearTimeout(pause);
     clearTimeout(limit);

@@ -163,7 +163,7 @@ export class HttpRequest {
     if (raw.complete) return await reading;
     // A request that waits for its body does not count. Otherwise a few slow clients could reach the limit.
     const wasCounted = this.#isCounted;
-    this.#leave();
+    this.leave();
     const bytes = await reading;
     // The client may have received 408 before its last bytes arrived, and may repeat the request.
     if (response.headersSent) throw new HttpError(408, 'the request did not arrive in time');
@@ -185,7 +185,8 @@ export class HttpRequest {
     this.#isCounted = true;
   }
 
-  #leave(): void {
+  /** From now on, the request does not count for `maxInFlight`. */
+  leave(): void {
     if (this.#isCounted) this.shared.counted -= 1;
     this.#isCounted = false;
   }
@@ -223,13 +224,13 @@ export class HttpRequest {
     if (this.response.closed) return;
     this.longLived = true;
     this.shared.inFlight -= 1;
-    this.#leave();
+    this.leave();
   }
 
   /** Ends the request: it no longer counts, and uses no memory. */
   release(): void {
     if (!this.longLived) this.shared.inFlight -= 1;
-    this.#leave();
+    this.leave();
     if (this.#holdsMemory) this.shared.memory.hold(this, 0);
   }
 }

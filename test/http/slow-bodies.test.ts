@@ -45,6 +45,17 @@ test('requests with incomplete bodies do not count towards maxInFlight', async (
   assert.equal((await wire.write(head('GET /users')).next()).status, 200);
 });
 
+test('requests that were rejected before their body arrives do not count towards maxInFlight', async (t) => {
+  const { port } = await startService(t, { timeouts, limits: { maxInFlight } });
+  const wires = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
+  // The connections stay open for a second, so that their clients can send the body.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  for (const wire of wires) wire.write(head('POST /users', json, 'Content-Length: 1000000'));
+  for (const wire of wires) assert.equal((await wire.next()).status, 413);
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write(head('GET /users')).next()).status, 200);
+});
+
 test('a request whose body is complete while maxInFlight is reached returns 503, and its connection stays open', async (t) => {
   const { repository, open, entered } = await gatedRepository();
   t.after(open);
