@@ -171,7 +171,9 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
   const path = `${files.path}-wal`;
   const log = openSync(path, 'r');
-  const damaged = () => lost(`${path} has been cut short or overwritten`, ': stop the service with SIGTERM');
+  // At a stop, SQLite copies the log into the database, which damages it if a part of the log is missing.
+  const remedy = ': copy its folder, then stop the service with SIGTERM';
+  const damaged = () => lost(`${path} has been cut short or overwritten`, remedy);
   // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
   const newLogBytes = () => Math.min(fstatSync(log).size, maxIdleLogBytes);
   let known = readHeader(log);
