@@ -108,6 +108,17 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
   }
 }
 
+/** Whether the log of a file has no frames that SQLite knows. Uses another connection, so it may run in a transaction. */
+export function isLogUnused(path: string): boolean {
+  try {
+    using other = connect(path);
+    // Before SQLite 3.51, this is a checkpoint, and returns -1 while another process runs one.
+    return Number(other.prepare('PRAGMA wal_checkpoint(NOOP)').get()?.['log']) <= 0;
+  } catch {
+    return false;
+  }
+}
+
 /** Opens and prepares a connection to a file that other processes may use. */
 export async function openShared(
   path: string,

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { diskError, isBusy, isForeignKeyRejected, isReadOnly, toDomainError } from './errors.ts';
 import { checkFiles, type OpenFiles, watchFiles } from './file.ts';
-import { connect } from './schema.ts';
+import { connect, isLogUnused } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
 import { type SqliteWrites, sqliteWrites } from './writes.ts';
 
@@ -93,16 +93,7 @@ if (parentPort !== null) {
   const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
   checkFiles(files);
   const db = connect(files.path);
-  // Needs another connection, because a checkpoint cannot run within a transaction. It may run beside one.
-  const isLogUnused = (): boolean => {
-    try {
-      using other = connect(files.path);
-      return other.prepare('PRAGMA wal_checkpoint').get()?.['log'] === 0;
-    } catch {
-      return false;
-    }
-  };
-  const watched = watchFiles(files, isLogUnused);
+  const watched = watchFiles(files, () => isLogUnused(files.path));
   const commitGroup = groupCommit(db, sqliteWrites(db, changesKept), watched, busyTimeoutMs);
   // From now on, `commitGroup` waits for locks.
   db.exec('PRAGMA busy_timeout = 0');

@@ -11,7 +11,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { rejects, userQuery } from '../../../src/conformance/fixture.ts';
+import { isLogUnused } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { until } from '../../kit/until.ts';
 import { temporaryFolder } from '../temporary.ts';
 import type { ChildRole } from './child.ts';
 
@@ -132,6 +134,30 @@ describe('several processes on one SQLite file', () => {
     const db = new DatabaseSync(path, { readOnly: true });
     assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
     db.close();
+  });
+
+  it('find an emptied log unused while another checkpoint runs, but not one with a write', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.users.create({ name: 'Ada' });
+    assert.equal(isLogUnused(path), false);
+    using db = new DatabaseSync(path);
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE); BEGIN IMMEDIATE');
+    // It holds the lock of a checkpoint, and waits for that of the transaction.
+    const source = `
+      const { DatabaseSync } = require('node:sqlite');
+      const db = new DatabaseSync(require('node:worker_threads').workerData);
+      db.exec('PRAGMA busy_timeout = 60000; PRAGMA wal_checkpoint(FULL)');
+      db.close();`;
+    const thread = new Worker(source, { eval: true, workerData: path });
+    const ended = once(thread, 'exit');
+    using prober = new DatabaseSync(path);
+    const isBusy = () => prober.prepare('PRAGMA wal_checkpoint').get()?.['busy'] === 1;
+    await until(isBusy, 'the other checkpoint runs');
+    assert.equal(isLogUnused(path), true);
+    db.exec('ROLLBACK');
+    await ended;
   });
 
   it('can also write when they were started with --eval', async () => {
