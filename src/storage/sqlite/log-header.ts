@@ -5,7 +5,10 @@ export const logHeaderBytes = 32;
 /** The header of an open log; fewer bytes if the log is shorter. */
 export function readHeader(log: number): Buffer {
   const header = Buffer.alloc(logHeaderBytes);
-  return header.subarray(0, readSync(log, header, 0, header.length, 0));
+  const read = () => header.subarray(0, readSync(log, header, 0, header.length, 0));
+  const first = read();
+  // A read may have parts of two headers, while another process writes one.
+  return isIntact(first) ? first : read();
 }
 
 /** Whether the header of a log has its number and its checksums (sqlite.org/fileformat2.html#walformat). */

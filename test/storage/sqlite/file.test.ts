@@ -675,6 +675,26 @@ describe('the check for a damaged log of SQLite', () => {
     });
   }
 
+  it('passes when a read overlaps with the write of another header', (t) => {
+    const { restart, check } = watch();
+    check();
+    restart(2);
+    const { readSync } = fs;
+    let isTorn = true;
+    t.mock.method(fs, 'readSync', (...args: Parameters<typeof readSync>) => {
+      const bytes = readSync(...args);
+      if (isTorn) headerOf(1).copy(args[1] as Buffer, 24, 24);
+      isTorn = false;
+      return bytes;
+    });
+    syncBuiltinESMExports();
+    t.after(() => {
+      t.mock.restoreAll();
+      syncBuiltinESMExports();
+    });
+    check();
+  });
+
   it('fails when a long log was shortened without a restart', () => {
     const { log, check } = watch();
     truncateSync(log, 2 * maxIdleLogBytes);
