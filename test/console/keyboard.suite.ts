@@ -55,6 +55,8 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test('the arrow keys move from the search box to the names, and between them', async () => {
       await showView(page, '/');
       await page.keyboard.press('/');
+      await page.keyboard.press('Shift+ArrowDown');
+      await focused(page, '#name-filter');
       for (const [key, id] of [
         ['ArrowDown', 1],
         ['ArrowDown', 2],

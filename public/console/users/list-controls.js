@@ -126,7 +126,9 @@ function createNameSearch(search) {
   wireFilterBox(input, search);
   input.addEventListener('keydown', (event) => {
     if (event.isComposing) return;
-    if (event.key === 'ArrowDown') byId('user-rows', HTMLElement).querySelector('a')?.focus();
+    // With another key, Down selects text or moves in it.
+    const isAlone = !event.shiftKey && !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (event.key === 'ArrowDown' && isAlone) byId('user-rows', HTMLElement).querySelector('a')?.focus();
     if (event.key !== 'Escape' || input.value === '') return;
     event.preventDefault();
     input.value = '';
