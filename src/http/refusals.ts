@@ -153,6 +153,8 @@ export function endLingering(request: HttpRequest): void {
   let pause = setTimeout(end, lingerMs);
   const limit = setTimeout(end, maxLingerMs);
   readRest(raw, () => {
+    // A slow client must not delay a stop.
+    if (request.shared.draining) return;
     clearTimeout(pause);
     pause = setTimeout(end, lingerMs);
   });

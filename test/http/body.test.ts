@@ -348,9 +348,10 @@ test('a client that sends its whole long body before it reads still receives the
   assert.equal(wire.wasReset, false);
 });
 
-for (const [what, parts, leftMs] of [
+for (const [what, parts, leftMs, drains] of [
   ['pauses for a second', 0, 1_000],
   ['takes ten seconds', 10, 10],
+  ['takes another second while the service drains', 1, 1, true],
 ] as const) {
   test(`after its response, a body that is not read ends the connection when it ${what}`, async (t) => {
     let request: HttpRequest | undefined;
@@ -358,10 +359,11 @@ for (const [what, parts, leftMs] of [
       request = given;
       return json(200, {});
     };
-    const { port } = await startKit(t, { 'POST /deaf': handle });
+    const { port, face } = await startKit(t, { 'POST /deaf': handle });
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const wire = (await Wire.open(t, port)).write(head('POST /deaf', 'Content-Length: 1000000'));
     assert.equal((await wire.next()).status, 200);
+    if (drains) face.drain();
     const { raw, response } = request ?? assert.fail('the handler was not called');
     for (let i = 0; i < parts; i += 1) {
       t.mock.timers.tick(999);
