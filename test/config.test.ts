@@ -401,10 +401,12 @@ describe('the table of options', () => {
     });
   }
 
-  for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b', null, 5]) {
+  for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b', null, 5, ['/api']]) {
     it(`has no base path ${JSON.stringify(basePath)}: the library rejects it`, () => {
       const options: object = { repository: createMemoryStore(), basePath };
-      const error = { name: 'TypeError', message: /^basePath must be empty or like "\/api", without / };
+      const given = typeof basePath === 'string' ? JSON.stringify(basePath) : basePath;
+      const requirement = 'empty or like "/api", without a slash at its end';
+      const error = { name: 'TypeError', message: `basePath must be ${requirement}, not ${given}` };
       assert.throws(() => createService(options), error);
       assert.throws(() => createRequestListener(options as RequestListenerOptions), error);
     });
