@@ -350,6 +350,14 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db-wal is mounted read-only']);
   });
 
+  it('reports a log that is immutable as a missing right of the user', async (t) => {
+    const path = await copyInUse(t);
+    mockFs(t, 'openSync', () => {
+      throw Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
+    });
+    assert.match(`${problemsOf(path)}`, /^fail the user \S+ cannot write to \/users \?#%\.db-wal$/);
+  });
+
   it('reports the error of a disk that fails, not a missing right of the user', async (t) => {
     const path = await copyInUse(t);
     mockFs(t, 'openSync', () => {
