@@ -62,6 +62,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
         ['ArrowDown', 2],
         ['ArrowUp', 1],
         ['ArrowUp', 1],
+        ['Control+ArrowDown', 1],
       ] as const) {
         await page.keyboard.press(key);
         await focused(page, `tr[data-id="${id}"] a`);

@@ -170,9 +170,15 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('a user can be opened by its id, if no name begins with it', async () => {
       await show();
+      const hint = page.getByText('Capital and small letters differ.');
+      // An id has at most 10 digits.
+      await box.fill('12345678901');
+      await box.press('Enter');
+      await hint.waitFor();
       await box.fill('3');
       await box.press('Enter');
       await page.getByRole('heading', { name: 'No users whose names begin with “3”' }).waitFor();
+      assert.equal(await hint.isVisible(), false);
       await page.getByRole('button', { name: 'Open user 3' }).click();
       await page.getByRole('heading', { name: 'Bob' }).waitFor();
     });
