@@ -370,6 +370,7 @@ for (const [what, parts, leftMs, drains] of [
       const arrived = once(raw, 'data');
       wire.write('a');
       await arrived;
+      assert.ok(raw.isPaused(), 'other connections do not have their turn first');
     }
     t.mock.timers.tick(leftMs - 1);
     assert.equal(response.writableEnded, false);
