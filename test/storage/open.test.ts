@@ -151,6 +151,12 @@ describe('openStore', () => {
     }
   });
 
+  it('names the range of a number that is given as text', async () => {
+    const options: object = { changesKept: '5' };
+    const message = /^changesKept must be a whole number from 0 to \d+, not "5"$/;
+    await assert.rejects(openStore('memory:', options), { name: 'RangeError', message });
+  });
+
   for (const name of ['now', 'onCreated', 'onWarning', 'onFailure', 'onStandbyRead']) {
     it(`rejects an option ${name} that is not a function, before it creates a file`, async () => {
       const file = join(folder, `${name}.db`);
