@@ -305,6 +305,33 @@ it('a call that waited for a connection while the server failed searches for a s
   await pool.close();
 });
 
+it('calls that waited after a search share another one when the server fails again', async () => {
+  const found = Promise.withResolvers<void>();
+  let isDown = true;
+  let attempts = 0;
+  const { driver, statements } = heldDriver(async () => {
+    attempts += 1;
+    if (attempts === 2) await found.promise;
+    else if (isDown) throw new Error('connect ECONNREFUSED');
+  });
+  const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+  const write = () => pool.write(prepared('SELECT 1'), []);
+  const calls = [write()];
+  await until(() => attempts === 2, 'the first write searches');
+  calls.push(write(), write());
+  isDown = false;
+  found.resolve();
+  await until(() => statements.length === 1, 'one write runs');
+  isDown = true;
+  const failing = { kind: 'unavailable' };
+  await assert.rejects(pool.ping(prepared('SELECT 1')), failing);
+  const before = attempts;
+  statements[0]?.reject(rejection('57P01'));
+  await Promise.all(calls.map((call) => assert.rejects(call, failing)));
+  assert.equal(attempts, before + 1, 'one connection for the search of both');
+  await pool.close();
+});
+
 it('a call does not search for a server if an open connection has served since one could not be opened', async () => {
   const attempts = ['opened', 'refused', 'refused', 'opened'];
   const { driver, statements } = heldDriver(async () => {
@@ -815,6 +842,34 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await assert.rejects(first, { message: 'the connection to the database was lost' });
     const reasons = (await others).map((other) => other.status === 'rejected' && other.reason.message);
     assert.deepEqual(new Set(reasons), new Set(['the database has no capacity left']));
+    await pool.close();
+  });
+
+  it('are opened for all waiting reads at once when the last open one is lost', async (t) => {
+    t.mock.method(performance, 'now', () => 1_000);
+    const stuck = Promise.withResolvers<void>();
+    let attempts = 0;
+    const { driver, statements } = heldDriver(async () => {
+      attempts += 1;
+      if (attempts === 2) throw refusal('53300');
+      if (attempts > 2) await stuck.promise;
+    });
+    const pool = new PostgresPool(driver, settings, () => {});
+    const lost = pool.write(prepared('SELECT 1'), []);
+    await until(() => statements.length === 1, 'the write runs');
+    const read = () => pool.read(prepared('SELECT 1'), []);
+    const waiting = [read()];
+    await until(() => attempts === 2, 'the second connection is refused');
+    await nextTurn();
+    waiting.push(read());
+    statements[0]?.reject(refusal('57P01'));
+    await assert.rejects(lost, { kind: 'unavailable' });
+    await nextTurn();
+    assert.equal(attempts, 4);
+    stuck.resolve();
+    await until(() => statements.length === 3, 'both reads run');
+    for (const statement of statements) statement.resolve({ rows: [] });
+    await Promise.all(waiting);
     await pool.close();
   });
 });
