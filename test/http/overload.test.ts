@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { scheduler } from '../../src/http/scheduler.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { exchange, type RawResponse } from '../kit/raw.ts';
@@ -92,6 +93,19 @@ for (const [line, expected] of answered) {
     assert.equal((await ask(port, line)).status, expected);
   });
 }
+
+test('probes, metrics and errors do not wait for the requests before them, but files do', async (t) => {
+  const { port } = await startService(t);
+  t.mock.method(scheduler, 'isFree', () => false);
+  const wait = t.mock.method(scheduler, 'addTask');
+  const waited: string[] = [];
+  for (const [line] of answered) {
+    wait.mock.resetCalls();
+    await ask(port, line);
+    if (wait.mock.callCount() > 0) waited.push(line);
+  }
+  assert.deepEqual(waited, ['GET /', 'GET /openapi.json']);
+});
 
 test('a probe on a new connection gets its response before the waiting requests', async (t) => {
   const store = createMemoryStore();
