@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { RequestEvent } from '../../src/telemetry/events.ts';
 import {
   countersOf,
+  eventLoopMetrics,
   Metrics,
   type MetricsSnapshot,
   renderMetrics,
@@ -97,6 +98,14 @@ test('the certificate that ends first counts, and the memory of a process that h
   }
   const renewed = renderMetrics(sumSnapshots([late, countersOf(early)]));
   assert.match(renewed, /^users_service_certificate_expiry_time_seconds 200$/m);
+});
+
+test('the time of the event loop is in seconds, by its state', (t) => {
+  const utilization = { active: 1_500, idle: 250, utilization: 6 / 7 };
+  t.mock.method(performance, 'eventLoopUtilization', () => utilization);
+  const text = renderMetrics(eventLoopMetrics());
+  assert.match(text, /^users_service_event_loop_seconds_total\{state="active"\} 1\.5$/m);
+  assert.match(text, /^users_service_event_loop_seconds_total\{state="idle"\} 0\.25$/m);
 });
 
 test('the rendered metrics have the start of this process, and those of workers that of their primary', () => {
