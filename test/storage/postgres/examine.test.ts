@@ -217,6 +217,14 @@ describe('the examination of a PostgreSQL database', () => {
     assert.deepEqual(await problemsOf(url.href), ['warn HOST: the schema has version 3']);
   });
 
+  it('does not report the sequence of positions without a feed, or of a standby', async (t) => {
+    const url = await createDatabase();
+    const session = await openSession(t, url);
+    await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
+    assert.deepEqual(await problemsOf(url, { hasFeed: false }), []);
+    assert.deepEqual(await problemsOf(url, { hasStandbys: true, isStandby: true }), []);
+  });
+
   it('reports a user who may not read, or not write, tables of another owner', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
