@@ -45,7 +45,7 @@ export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): v
 /** The certificates of a chain in PEM. */
 export function certificatesOf({ cert }: TlsOptions) {
   const { X509Certificate } = loadCrypto();
-  const blocks = String(cert).match(/-----BEGIN ([A-Z ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
+  const blocks = String(cert).match(/-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
   return blocks.map((block) => new X509Certificate(block));
 }
 

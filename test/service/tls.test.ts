@@ -295,6 +295,13 @@ describe('a new certificate', () => {
     });
   }
 
+  for (const label of ['X509 CERTIFICATE', 'TRUSTED CERTIFICATE'])
+    it(`has its end in the metrics if its PEM is a ${label}`, async (t) => {
+      const { service } = await start(t);
+      service.setTls({ ...second, cert: second.cert.replaceAll('CERTIFICATE', label) });
+      assert.match(service.metrics(), /^users_service_certificate_expiry_time_seconds \d+$/m);
+    });
+
   it('is rejected by a service without TLS', async (t) => {
     const { service } = await startService(t);
     assert.throws(() => service.setTls(first), /has no TLS/);
