@@ -113,6 +113,14 @@ describe('users-service verify', async () => {
     ]);
   });
 
+  it('reports a database that takes no writes before it runs a test', async () => {
+    const url = new URL(await postgres.createDatabase());
+    url.searchParams.set('options', '-cdefault_transaction_read_only=on');
+    const { code, stdout, stderr } = await runCommand(['verify', '--database', url.href]);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /: takes no writes: a standby, or read-only\n/);
+  });
+
   it('reports a database that cannot be reached, without its password', async () => {
     const { code, stderr } = await runCommand(['verify', '--database', 'postgres://u:secret@127.0.0.1:1/db']);
     assert.equal(code, 1);

@@ -7,6 +7,7 @@ import { after, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
+import { haveSameTables } from '../../../src/storage/postgres/same-tables.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
@@ -169,6 +170,11 @@ describe('a store with several hosts', async () => {
     const store = await open(t, urlOf(standby, primary), patient);
     await Promise.all(Array.from({ length: 20 }, () => store.users.create({ name: 'Ada' })));
     await store.ping();
+  });
+
+  it('is recognized at a URL that lists a standby before the primary', async (t) => {
+    await open(t, urlOf(primary));
+    assert.equal(await haveSameTables(urlOf(standby, primary), urlOf(primary)), true);
   });
 
   it('cannot be opened when no host accepts writes, and the error has the reason of each', async (t) => {
