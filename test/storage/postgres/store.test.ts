@@ -84,6 +84,8 @@ it('recognizes the same tables at the URL of another user, and those of another 
   const reader = Object.assign(new URL(url), { username: role, password: 'secret' }).href;
   assert.equal(await haveSameTables(reader, url), true);
   assert.equal(await haveSameTables(url, reader), true);
+  const sessions = () => queryAt(url, `SELECT FROM pg_stat_activity WHERE usename = '${role}'`);
+  await until(async () => (await sessions()).length === 0, 'its connections are closed');
   const schema = await postgres.createSchema(url);
   await (await openPostgresStore(schema, patient)).close();
   assert.equal(await haveSameTables(schema, url), false);
