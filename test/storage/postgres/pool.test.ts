@@ -845,7 +845,36 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
-  it('are opened for all waiting reads at once when the last open one is lost', async (t) => {
+  it('that write use all idle connections as soon as the server accepts one more', async (t) => {
+    let now = 1_000;
+    t.mock.method(performance, 'now', () => now);
+    let capacity = 10;
+    const { driver, statements } = heldDriver(async () => {
+      if (capacity === 0) throw refusal('53300');
+      capacity -= 1;
+    });
+    const pool = new PostgresPool(driver, { ...settings, poolSize: 20 }, () => {});
+    const call = (kind: 'read' | 'write') => pool[kind](prepared('SELECT 1'), []);
+    const finish = async (calls: readonly Promise<unknown>[], sent: number) => {
+      await until(() => statements.length === sent, `${sent} calls run`);
+      for (const statement of statements.splice(0)) statement.resolve({ rows: [] });
+      await Promise.all(calls);
+    };
+    const reads = Array.from({ length: 10 }, () => call('read'));
+    await until(() => statements.length === 10, 'ten reads run');
+    reads.push(call('read'));
+    await nextTurn();
+    statements.pop()?.resolve({ rows: [] });
+    await finish(reads, 10);
+    const writes = Array.from({ length: 10 }, () => call('write'));
+    await until(() => statements.length === 8, 'eight writes run, and two connections are left to reads');
+    now += 1_000;
+    capacity = 1;
+    await finish([...writes, call('write')], 11);
+    await pool.close();
+  });
+
+  it('that read all open a connection at once when the last one is lost', async (t) => {
     t.mock.method(performance, 'now', () => 1_000);
     const stuck = Promise.withResolvers<void>();
     let attempts = 0;
