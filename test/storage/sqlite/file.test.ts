@@ -34,6 +34,7 @@ import {
   openSqliteScratch,
   watchFiles,
 } from '../../../src/storage/sqlite/file.ts';
+import { hasDamagedHeader } from '../../../src/storage/sqlite/log-header.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
@@ -415,7 +416,7 @@ describe('the files of a SQLite store that is in use', () => {
     const copy = `${path}.copy`;
     const log = `${copy}-wal`;
     for (const suffix of ['', '-wal']) copyFileSync(path + suffix, copy + suffix);
-    for (const offset of [0, 16, 31]) {
+    for (const offset of [0, 16, 24, 31]) {
       overwrite(log, offset);
       const problem = `the header of its log ${log} is damaged, so SQLite would ignore its writes: restore a backup, or remove the log`;
       assert.equal((await refusal(copy)).message, `cannot open the SQLite file ${copy}: ${problem}`);
@@ -497,6 +498,18 @@ describe('the files of a SQLite store that is in use', () => {
     for (let i = 0; i < 3; i += 1) await rejects(store.users.delete(999), 'unavailable');
     await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
     await rejects(store.ping(), 'unavailable');
+  });
+
+  it('write nothing after the log was truncated while it was read, although all of it had been copied', async (t) => {
+    const { path, store } = await open(t);
+    await store.users.create({ name: 'Bob' });
+    using reader = new DatabaseSync(path);
+    reader.exec('BEGIN; SELECT count(*) FROM users');
+    using other = new DatabaseSync(path);
+    other.exec('PRAGMA wal_checkpoint');
+    truncateSync(`${path}-wal`);
+    await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
+    assert.equal(statSync(`${path}-wal`).size, 0);
   });
 
   it('keep what is in users.db when the log was truncated before a write, and the store closes', async (t) => {
@@ -710,6 +723,20 @@ describe('the check for a damaged log of SQLite', () => {
     assert.throws(watchFiles(openFiles(path, path), () => true).check, DomainError);
   });
 
+  it('fails when the log was replaced by a few bytes', () => {
+    const { log, check } = watch();
+    check();
+    writeFileSync(log, 'x');
+    assert.throws(check, DomainError);
+  });
+
+  it('before a file is opened passes when another process has removed or emptied the log meanwhile', () => {
+    const log = join(temporaryFolder(), 'users.db-wal');
+    assert.equal(hasDamagedHeader(log), false);
+    writeFileSync(log, '');
+    assert.equal(hasDamagedHeader(log), false);
+  });
+
   it('passes with a log of a processor with the other byte order', () => {
     const { log, check } = watch();
     writeFileSync(log, headerOf(1, 'BE'));
@@ -724,7 +751,7 @@ describe('the check for a damaged log of SQLite', () => {
     assert.throws(check, DomainError);
   });
 
-  for (const offset of [0, 16, 31]) {
+  for (const offset of [0, 16, 24, 31]) {
     it(`fails when byte ${offset} of the log was overwritten, until it is restored`, () => {
       const { log, check } = watch();
       check();
