@@ -181,8 +181,9 @@ test('the rest that the client of a rejected connection sends is read in turns w
   const [near, far] = duplexPair();
   t.after(() => far.destroy());
   refuse(far, { status: 503, message: 'too many connections are open' }, () => undefined);
-  near.write('a');
-  await once(far, 'data');
+  near.write(Buffer.alloc(10_000));
+  const [chunk] = await once(far, 'data');
+  assert.equal(chunk.length, 0, 'its memory was not freed');
   assert.equal(far.isPaused(), true);
   for (const call of resumes.mock.calls) call.arguments[0]?.();
   assert.equal(far.isPaused(), false);
