@@ -416,13 +416,20 @@ describe('the examination of a PostgreSQL database', () => {
     });
   }
 
-  it('advises to look for locks when a lock delays its statements', async (t) => {
-    const url = await createDatabase();
-    const session = await openSession(t, url);
+  it('advises to look for locks when a lock delays its statements, but not when no server responds', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    const hanging = await openForwarder(postgres.server.port);
+    t.after(() => hanging.close());
+    hanging.freeze();
     await session.lock('users');
-    const [finding] = await examinePostgres(url);
-    assert.match(finding?.what ?? '', /cannot be used: Query read timeout$/);
-    assert.match(finding?.remedy ?? '', /locks .* pg_stat_activity/);
+    const locked = examinePostgres(url.href);
+    url.port = String(hanging.port);
+    const [[slow], [silent]] = await Promise.all([locked, examinePostgres(url.href)]);
+    assert.match(slow?.what ?? '', /cannot be used: Query read timeout$/);
+    assert.match(slow?.remedy ?? '', /locks .* pg_stat_activity/);
+    assert.match(silent?.what ?? '', /cannot be used: timeout expired$/);
+    assert.equal(silent?.remedy, 'check the URL, the server and the network');
   });
 
   it('reports a server whose connection is lost during the examination', async (t) => {
