@@ -386,22 +386,33 @@ describe('the examination of a PostgreSQL database', () => {
     }
   });
 
-  it('reports a server whose data a crash can damage', async (t) => {
-    const other = await startPostgres({ fsync: 'off' });
-    t.after(() => other.close());
-    assert.deepEqual(await problemsOf(other.server.url()), [
-      'warn HOST: fsync off, full_page_writes off, synchronous_commit on',
-    ]);
-  });
+  for (const [fsync, full_page_writes] of [
+    ['off', 'on'],
+    ['on', 'off'],
+  ] as const) {
+    it(`reports a server whose data a crash can damage, with fsync = ${fsync}`, async (t) => {
+      const other = await startPostgres({ fsync, full_page_writes });
+      t.after(() => other.close());
+      assert.deepEqual(await problemsOf(other.server.url()), [
+        `warn HOST: fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit on`,
+      ]);
+    });
+  }
 
-  it('accepts a server whose commits are not durable, because the service changes the setting', async (t) => {
-    const url = await createDatabase();
-    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
-    const findings = await examinePostgres(url);
-    assert.ok(findings.every(({ level }) => level === 'ok'));
-    const text = findings.map(({ what }) => what).join('\n');
-    assert.match(text, /full_page_writes on, synchronous_commit off, which the service sets to on$/m);
-  });
+  for (const [value, note] of [
+    ['off', ', which the service sets to on'],
+    ['local', ''],
+  ]) {
+    it(`accepts a server with synchronous_commit = ${value}, because commits of the service are durable`, async (t) => {
+      const url = await createDatabase();
+      const database = new URL(url).pathname.slice(1);
+      await change(t, url, `ALTER DATABASE ${database} SET synchronous_commit = ${value}`);
+      const findings = await examinePostgres(url);
+      assert.ok(findings.every(({ level }) => level === 'ok'));
+      const text = findings.map(({ what }) => what).join('\n');
+      assert.match(text, new RegExp(`full_page_writes on, synchronous_commit ${value}${note}$`, 'm'));
+    });
+  }
 
   for (const [setting, value, problem] of [
     ['synchronous_commit', 'off', 'fsync on, full_page_writes on, synchronous_commit off'],
