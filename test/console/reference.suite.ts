@@ -104,8 +104,10 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
       await page.getByRole('searchbox').fill('absent-word');
       await page.getByText(`0 of ${operations.length} operations`).waitFor();
+      await page.evaluate('scrollTo(0, 0)');
       await page.getByRole('searchbox').fill('');
       await article(page, 'List users').waitFor();
+      assert.equal(await page.evaluate('scrollY'), 0, 'the page moves when the filter is cleared');
     });
 
     await t.test(
