@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { defaultChangesKept } from '../../../src/domain/change.ts';
 import { postgresFeed } from '../../../src/storage/postgres/changes.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
-import { type FeedState, Settled } from '../../../src/storage/postgres/settled.ts';
+import { type FeedState, maxUnbroken, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
@@ -149,4 +150,17 @@ it('the position of the feed is asked for again while a write runs, but only by 
     assert.equal(await feed.position(), 1);
     assert.equal(asked, states, `${changesAfter} changes after it, at ${now} ms`);
   }
+});
+
+it('the position of the feed is returned after all changes that are kept, also if more always follow', async () => {
+  let asked = 0;
+  const read = async () => {
+    asked += 1;
+    assert.ok(asked < 100, 'it is asked for without end');
+    const unbroken = asked * maxUnbroken;
+    return [{ ...none, newest: unbroken + maxUnbroken, unbroken }];
+  };
+  const pool = { read } as unknown as PostgresPool;
+  const position = await postgresFeed(pool, pool, 100, assert.fail).position();
+  assert.equal(position, defaultChangesKept + maxUnbroken);
 });
