@@ -219,6 +219,27 @@ it('reads only a few changes at first for each of many clients that are far behi
   );
 });
 
+/** Followers of a server that is replaced by another one: in between, a change is written, and a read fails. */
+function followersWithFailover(lost: KeptChanges, current: ChangeFeed) {
+  let source: ChangeFeed | undefined = lost;
+  const feed: ChangeFeed = {
+    read: async (query) => source?.read(query) ?? Promise.reject(new Error('the connection was lost')),
+    position: () => current.position(),
+    watch: (wake) => lost.watch(wake),
+  };
+  let failures = 0;
+  const followers = new Followers(feed, 0, () => {
+    failures += 1;
+  });
+  const failOver = async (user: { id: number; name: string; version: number }): Promise<void> => {
+    source = undefined;
+    lost.add('user.created', user);
+    await until(() => failures > 0, 'a read has failed');
+    source = current;
+  };
+  return { followers, failOver };
+}
+
 it('never sends changes that were lost in a failover, also after it has dropped the oldest of them', async (t) => {
   const body = 'x'.repeat(10_000);
   const filled = (title: string, count: number) => {
@@ -230,16 +251,7 @@ it('never sends changes that were lost in a failover, also after it has dropped 
   const lost = filled('lost', 100);
   // The newest changes fit into memory without the first 40.
   const { feed: current, done } = counted(filled('current', 450));
-  let source: ChangeFeed | undefined = lost;
-  const feed: ChangeFeed = {
-    read: async (query) => source?.read(query) ?? Promise.reject(new Error('the connection was lost')),
-    position: () => current.position(),
-    watch: (wake) => lost.watch(wake),
-  };
-  let failures = 0;
-  const followers = new Followers(feed, 0, () => {
-    failures += 1;
-  });
+  const { followers, failOver } = followersWithFailover(lost, current);
   const request = requestOf(AbortSignal.timeout(30_000), 1024 * 1024);
   const follow = (after: number) => {
     const stream = followers.follow({ after, limit }, request);
@@ -249,10 +261,7 @@ it('never sends changes that were lost in a failover, also after it has dropped 
   const newest = follow(0);
   let text = '';
   while (!text.includes('id: 100\n')) text = String((await newest.next()).value);
-  source = undefined;
-  lost.add('user.created', { id: 1, name: 'Ann', version: 1 });
-  await until(() => failures > 0, 'a read has failed');
-  source = current;
+  await failOver({ id: 1, name: 'Ann', version: 1 });
   await until(() => done.changes >= 350, 'the reader has read the changes of the new server', 20_000);
   const behind = follow(60);
   await behind.next();
@@ -266,26 +275,14 @@ it('sends a change of a new server that has as many as the last one when the rea
   for (let id = 1; id <= 3; id += 1) lost.add('user.created', { id, name: 'lost', version: 1 });
   kept.add('user.created', { id: 1, name: 'Ann', version: 1 });
   const { feed: current, done } = counted(kept);
-  let source: ChangeFeed | undefined = lost;
-  const feed: ChangeFeed = {
-    read: async (query) => source?.read(query) ?? Promise.reject(new Error('the connection was lost')),
-    position: () => current.position(),
-    watch: (wake) => lost.watch(wake),
-  };
-  let failures = 0;
-  const followers = new Followers(feed, 0, () => {
-    failures += 1;
-  });
+  const { followers, failOver } = followersWithFailover(lost, current);
   const request = requestOf(AbortSignal.timeout(30_000));
   const [ahead, behind] = [0, 1].map((after) => followers.follow({ after, limit }, request));
   assert.ok(ahead && behind);
   t.after(() => Promise.all([ahead.return(undefined), behind.return(undefined)]));
   let text = '';
   while (!text.includes('id: 3\n')) text = String((await ahead.next()).value);
-  source = undefined;
-  lost.add('user.created', { id: 4, name: 'lost', version: 1 });
-  await until(() => failures > 0, 'a read has failed');
-  source = current;
+  await failOver({ id: 4, name: 'lost', version: 1 });
   await behind.next();
   const next = behind.next();
   await until(() => done.reads > 0, 'the follower has found no change');
