@@ -142,26 +142,22 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  * first write. Throws if sessions take positions in blocks; with `isSource`, that statement fails instead.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean, isSource = false) {
-  const { rows } = await client.query<{ complete: boolean | null; read_only: string; cache: number }>(
-    `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
-      (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
-    FROM change_feed`,
+  const { rows } = await client.query<{ read_only: string; cache: number }>(
+    `SELECT current_setting('transaction_read_only') AS read_only, seqcache AS cache
+    FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')`,
   );
-  const { complete, read_only, cache = 1 } = rows[0] ?? {};
+  const { read_only, cache } = firstOf(rows, 'pg_sequence');
   if (isKept && cache > 1) {
     const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes: set CACHE 1`;
     if (isSource) return { text: `DO $$ BEGIN RAISE EXCEPTION '${problem}'; END $$` };
     throw new Error(problem);
   }
-  if (complete === isKept) return undefined;
-  const change = isKept
-    ? `${restartFeed.text}, complete = true WHERE NOT complete`
-    : 'UPDATE change_feed SET complete = false';
+  const change = isKept ? `${restartFeed.text}, complete = true` : 'UPDATE change_feed SET complete = false';
   // A restore without the rows of the feed leaves no row.
-  const add = `
+  const text = `
+    WITH changed AS (${change} WHERE complete <> ${isKept})
     INSERT INTO change_feed SELECT nextval('changes_position_seq'), ${isKept}
     WHERE NOT EXISTS (SELECT FROM change_feed)`;
-  const text = complete === null ? add : change;
   if (isSource || read_only === 'on') return { text };
   await client.query(text);
   return undefined;
