@@ -72,10 +72,8 @@ export class Connection {
   generation: number | undefined;
   /** When its last statement succeeded, by `performance.now()`. The pool sets it. */
   succeededAt = 0;
-  /** Whether it has ended, or can no longer be used. */
+  /** Whether it has ended, or no further call may use it. */
   isDead = false;
-  /** Whether this process has ended it, because it took too long or is no longer needed. */
-  isCut = false;
   /** Whether the server accepted no writes when it opened. */
   isReadOnly = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
@@ -96,7 +94,11 @@ export class Connection {
 
   /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
   async open(limits: PoolSettings, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<this> {
-    const cut = () => this.destroy();
+    let isCut = false;
+    const cut = () => {
+      isCut = true;
+      this.destroy();
+    };
     using _ = signal && addAbortListener(signal, cut);
     using _timer = setTimeout(cut, timeoutMs);
     try {
@@ -104,7 +106,7 @@ export class Connection {
       await this.#setUp(limits, warn);
       return this;
     } catch (cause) {
-      const error = this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
+      const error = isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
       await this.close();
       throw error;
     }
@@ -140,13 +142,13 @@ export class Connection {
 
   /** Ends the connection without notice to the server. */
   destroy(): void {
-    this.isCut = true;
+    this.isDead = true;
     this.client.connection.stream.destroy();
   }
 
   /** Ends the connection, and its statement by a cancel request, whose key fits no other client of a pooler. */
   kill(): void {
-    this.isCut = true;
+    this.isDead = true;
     const { client } = this;
     const { stream } = client.connection;
     const key = 'secretKey' in client ? client.secretKey : undefined;

@@ -24,9 +24,8 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
+  /** When the last search or recheck began, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
-  #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<unknown> | undefined;
   #recheck: Promise<void> | undefined;
 
@@ -39,7 +38,7 @@ export class HostSearch {
 
   /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
   async open(): Promise<Connection | undefined> {
-    const host = this.current;
+    const { current: host, generation } = this;
     const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
@@ -54,13 +53,13 @@ export class HostSearch {
         throw cannotConnect(cause);
       }
       // A search may have found a host in the meantime.
-      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+      if (generation === this.generation) this.failure = { cause, tookMs: performance.now() - startedAt };
       return undefined;
     }
   }
 
-  isUsable({ isDead, isCut, generation }: Connection): boolean {
-    return !isDead && !isCut && generation === this.generation;
+  isUsable({ isDead, generation }: Connection): boolean {
+    return !isDead && generation === this.generation;
   }
 
   /** Whether a usable connection has completed a statement since a time; with `last`, one that opened before it. */
@@ -154,9 +153,8 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
-      this.#foundAt = performance.now();
       // Connections to the same host may be lost too, because it may have lost its power in the meantime.
-      if (this.#settings.hosts.length > 1) this.generation += 1;
+      this.generation += 1;
       this.current = found;
     } catch (cause) {
       this.failure = { cause, tookMs: performance.now() - this.#searchedAt };

@@ -11,6 +11,7 @@ import {
   isRefusal,
   notInTime,
   overloaded,
+  sqlState,
   toDomainError,
 } from './errors.ts';
 import { type CreateClient, HostSearch } from './host-search.ts';
@@ -206,7 +207,7 @@ export class PostgresPool {
       try {
         return await work(this.#sender(connection), connection);
       } catch (error) {
-        fault = connection.isDead ? 'lost' : faultOf(error);
+        fault = connection.isDead && sqlState(error) === undefined ? 'lost' : faultOf(error);
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);

@@ -553,8 +553,9 @@ describe('a PostgreSQL connection', () => {
     assert.equal(counts.killed, 0);
     t.mock.timers.tick(2);
     assert.equal(counts.killed, 1);
-    statements[0]?.resolve({ rows: [] });
-    await read;
+    statements[0]?.reject(rejection('57014'));
+    await assert.rejects(read, { kind: 'deadline-exceeded' });
+    assert.equal(statements.length, 1, 'the statement is not sent again');
     await pool.close();
   });
 
