@@ -7,7 +7,6 @@ import {
   ChangesGone,
   type ChangeType,
   changeTypes,
-  defaultChangesKept,
   kindOf,
   toChangePage,
 } from '../../domain/change.ts';
@@ -17,19 +16,11 @@ import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import { feedConnections, type PostgresPool } from './pool.ts';
-import { type FeedState, fromFeed, maxUnbroken, readState, Settled } from './settled.ts';
+import { type FeedState, fromFeed, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
-/** Maximum number of states to read for a position. Enough for the default number of kept changes. */
-const maxSteps = 1 + defaultChangesKept / maxUnbroken;
-/** Number of states that is enough to pass the gap of a write that has ended. */
-const minSteps = 6;
-/** A position with at most this many changes after it is new enough. */
-const maxBehind = 100;
-/** Time in which other calls do not wait, after one has found that a running write keeps the position back. */
-const stuckMs = 1_000;
 /** Time for a connection of the feed to respond. Each of them may be lost without notice. */
 const askTimeoutMs = 2_000;
 /** Maximum number of changes that a read with a filter examines. */
@@ -48,7 +39,6 @@ export function postgresFeed(
   onFailure: (cause: Error) => void,
 ) {
   const tracker = new Settled();
-  let stuckUntil = 0;
   /** The last position that this process has removed. `gone` may be after changes that are still there. */
   let trimmed = 0;
 
@@ -79,19 +69,8 @@ export function postgresFeed(
       await delay(settleStepMs);
     }
   };
-  const position = async ({ signal }: CallOptions = {}): Promise<number> => {
-    // A state may advance only to the gap that a failed write left, or by `maxUnbroken`.
-    for (let step = 1, before = 0; ; step += 1) {
-      // Every position is after -1, so this waits only until the first settled position is known.
-      const { newest, settled } = await stateAfter(-1, signal);
-      if (newest - settled <= maxBehind) return settled;
-      // A running write keeps the position back.
-      if (step >= minSteps && settled - before < maxUnbroken) stuckUntil = performance.now() + stuckMs;
-      if (step === maxSteps || performance.now() < stuckUntil) return settled;
-      before = settled;
-      await delay(settleStepMs);
-    }
-  };
+  // Every position is after -1, so this waits only until the first settled position is known.
+  const position = async ({ signal }: CallOptions = {}) => (await stateAfter(-1, signal)).settled;
 
   return {
     position,

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { defaultChangesKept } from '../../../src/domain/change.ts';
 import { postgresFeed } from '../../../src/storage/postgres/changes.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
-import { type FeedState, maxUnbroken, Settled } from '../../../src/storage/postgres/settled.ts';
+import { type FeedState, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
@@ -125,42 +124,4 @@ it('a read of the feed fails if the changes after its position are removed befor
   const { read } = postgresFeed(pool, pages, 100, assert.fail);
   await assert.rejects(read({ after: 4, limit: 10 }), { kind: 'gone' });
   assert.deepEqual(await read({ after: 5, limit: 10 }), { changes: [], next: 9, more: false });
-});
-
-it('the position of the feed is asked for again while a write runs, but only by one call a second', async (t) => {
-  let now = 1_000;
-  t.mock.method(performance, 'now', () => now);
-  let newest = 0;
-  let asked = 0;
-  const read = async () => {
-    asked += 1;
-    return [{ ...none, newest, unbroken: 1, writers: ['a'] }];
-  };
-  const pool = { read } as unknown as PostgresPool;
-  const feed = postgresFeed(pool, pool, 100, assert.fail);
-  for (const [passedMs, changesAfter, states] of [
-    [0, 100, 1],
-    [0, 101, 6],
-    [999, 101, 1],
-    [1, 101, 6],
-  ] as const) {
-    now += passedMs;
-    newest = 1 + changesAfter;
-    asked = 0;
-    assert.equal(await feed.position(), 1);
-    assert.equal(asked, states, `${changesAfter} changes after it, at ${now} ms`);
-  }
-});
-
-it('the position of the feed is returned after all changes that are kept, also if more always follow', async () => {
-  let asked = 0;
-  const read = async () => {
-    asked += 1;
-    assert.ok(asked < 100, 'it is asked for without end');
-    const unbroken = asked * maxUnbroken;
-    return [{ ...none, newest: unbroken + maxUnbroken, unbroken }];
-  };
-  const pool = { read } as unknown as PostgresPool;
-  const position = await postgresFeed(pool, pool, 100, assert.fail).position();
-  assert.equal(position, defaultChangesKept + maxUnbroken);
 });
