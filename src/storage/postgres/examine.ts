@@ -171,9 +171,9 @@ async function examineIds(client: Client, cache: number): Promise<Finding[]> {
 
 function examineConnections(free: number, needed: number): Finding {
   const text = `it allows ${free} more connections`;
-  if (free >= needed) return ok(text);
-  const remedy = 'raise max_connections, or the CONNECTION LIMIT of the role or the database';
-  return warn(`${text}, and this copy of the service opens up to ${needed}`, remedy);
+  return free >= needed
+    ? ok(text)
+    : warn(`${text}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
 }
 
 /** Checks the clock of the server, which it read at an unknown time between the question and the answer. */

@@ -35,7 +35,7 @@ export interface ServerState extends Readonly<Record<(typeof settings)[number], 
   readonly keyless: readonly string[];
   /** The positions that a session of the feed takes at once; NULL if there is no feed. */
   readonly cache: number | null;
-  /** How many more connections the server, the role and the database allow. */
+  /** How many more sessions `max_connections` allows. */
   readonly free: number;
 }
 
@@ -43,10 +43,7 @@ export interface ServerState extends Readonly<Record<(typeof settings)[number], 
 export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${tableNames}}'::text[]) AS name
   WHERE row_security_active(to_regclass(name))))`;
 
-// A role can see the owner of another role's session, but not the type of the session. No limit applies to superusers
-// except that of the server.
 export const stateSql = `
-  WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
@@ -74,14 +71,7 @@ export const stateSql = `
     to_json(ARRAY(SELECT name FROM unnest('{${keyedTables}}'::text[]) AS name
       WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(name) AND indisprimary))) AS keyless,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
-    GREATEST(0, CASE WHEN rolsuper THEN unused ELSE LEAST(
-      unused - current_setting('superuser_reserved_connections')::int
-        - CASE WHEN pg_has_role(session_user, to_regrole('pg_use_reserved_connections'), 'USAGE') THEN 0
-          ELSE COALESCE(current_setting('reserved_connections', true)::int, 0) END,
-      NULLIF(rolconnlimit, -1) - (SELECT count(*) FROM clients WHERE usename = session_user),
-      (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
-        - (SELECT count(*) FROM clients WHERE datname = current_database())) END)::int AS free
-  FROM pg_roles CROSS JOIN (SELECT current_setting('max_connections')::int - count(*) AS unused FROM clients) AS server
-    LEFT JOIN pg_namespace AS namespace ON namespace.oid = coalesce(
-      (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')), to_regnamespace(quote_ident(current_schema())))
-  WHERE rolname = session_user`;
+    current_setting('max_connections')::int
+      - (SELECT count(*)::int FROM pg_stat_activity WHERE usename <> '' AND datname <> '') AS free
+  FROM (SELECT coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
+    to_regnamespace(quote_ident(current_schema())))::oid AS oid) AS used LEFT JOIN pg_namespace AS namespace USING (oid)`;

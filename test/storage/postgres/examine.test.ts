@@ -321,68 +321,15 @@ describe('the examination of a PostgreSQL database', () => {
     await session.query("CREATE ROLE crowded LOGIN PASSWORD 'crowded'");
     await Promise.all(Array.from({ length: 69 }, () => openSession(t, url.href)));
     [url.username, url.password] = ['crowded', 'crowded'];
-    const problems = await problemsOf(url.href);
-    assert.match(
-      problems.at(-1) ?? '',
-      /^warn HOST: it allows \d more connections, and this copy of the service opens up to 13$/,
-    );
-  });
-
-  for (const scope of ['role', 'database']) {
-    it(`reports a ${scope} whose limit of connections is too low`, async (t) => {
-      const url = new URL(await createDatabase());
-      const database = url.pathname.slice(1);
-      const name = `limited_${scope}`;
-      await change(t, url.href, createUser(name));
-      [url.username, url.password] = [name, name];
-      const limit = async (most: number) => {
-        await postgres.server.query(
-          `ALTER ${scope} ${scope === 'role' ? name : database} CONNECTION LIMIT ${most}`,
-        );
-        return await problemsOf(url.href);
-      };
-      assert.deepEqual(await limit(30), []);
-      const [needs] = await problemsOf(url.href, { processes: 3 });
-      assert.match(
-        needs ?? '',
-        /^warn HOST: it allows \d+ more connections, and this copy of the service opens up to 39$/,
-      );
-      const [problem = '', ...others] = await limit(13);
-      assert.match(problem, /^warn HOST: it allows \d+ more connections, and this copy/);
-      assert.deepEqual(others, []);
-    });
-  }
-
-  it('applies the limits of connections of the role and the database to no superuser', async (t) => {
-    const url = new URL(await createDatabase());
-    await postgres.server.query(
-      "CREATE ROLE boundless SUPERUSER LOGIN PASSWORD 'boundless' CONNECTION LIMIT 1",
-    );
-    await postgres.server.query(`ALTER DATABASE ${url.pathname.slice(1)} CONNECTION LIMIT 1`);
-    [url.username, url.password] = ['boundless', 'boundless'];
-    for (let sessions = 0; sessions < 2; sessions += 1) await openSession(t, url.href);
-    assert.deepEqual(await problemsOf(url.href), []);
-  });
-
-  it('counts reserved connections only for the roles that may use them', async (t) => {
-    const reserved = { superuser_reserved_connections: '20', reserved_connections: '20' };
-    const { server, close } = await startPostgres({ ...durable, ...reserved, max_connections: '60' });
-    t.after(close);
-    const freeFor = async (role: string, options: string) => {
-      await server.query(`CREATE ROLE ${role} LOGIN PASSWORD '${role}' ${options}`);
-      const url = new URL(server.url());
-      [url.username, url.password] = [role, role];
-      const text = (await examinePostgres(url.href)).map(({ what }) => what).join('\n');
-      return Number(/ allows (\d+) more connections/.exec(text)?.[1]);
-    };
-    // A session that ends may still be counted.
-    for (const [most, role, options] of [
-      [19, 'plain', ''],
-      [39, 'member', 'IN ROLE pg_use_reserved_connections'],
-      [59, 'chief', 'SUPERUSER'],
+    for (const [options, needed] of [
+      [{}, 13],
+      [{ processes: 3 }, 39],
+      [{ processes: 3, hasStandbys: true }, 78],
     ] as const) {
-      const free = await freeFor(role, options);
-      assert.ok(free <= most && free > most - 10, `${free} for the role ${role}`);
+      const problems = await problemsOf(url.href, options);
+      const problem =
+        /^warn HOST: it allows \d+ more connections, and this copy of the service opens up to (\d+)$/;
+      assert.equal(Number(problem.exec(problems.at(-1) ?? '')?.[1]), needed);
     }
   });
 
