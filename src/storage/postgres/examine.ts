@@ -12,7 +12,6 @@ import { type ServerState, stateSql } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
-const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
 const showRows = `${ownTables}, or add policies that show all rows`;
 // Ten for calls, one for pings and two for the feed of changes.
@@ -62,9 +61,7 @@ async function examineHost(
   using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
   try {
     await client.connect();
-    const sentAt = Date.now();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
-    const receivedAt = Date.now();
     const found = await findVersion(client).catch(unreadableVersion);
     const schema = typeof found === 'number' ? examineSchema(found, state) : found;
     const cache = hasFeed && !isStandby ? Number(state.cache) : 1;
@@ -72,7 +69,7 @@ async function examineHost(
     const isPooled = processIdOf(client) !== state.pid;
     const isForeign = found === 0 || schema.what === foreignMeta;
     const findings = [
-      ...examineServer(state, isPooled, examineClock(state.now, sentAt, receivedAt)),
+      ...examineServer(state, isPooled),
       // Without a version, any tables are those of another program.
       examineCollations(isForeign ? 0 : state.other_collations, state.collation),
       schema,
@@ -102,12 +99,11 @@ function unreadableVersion(error: unknown): Finding {
   return fail(problem, 'start the newer release');
 }
 
-function* examineServer(state: ServerState, isPooled: boolean, clock: Finding) {
+function* examineServer(state: ServerState, isPooled: boolean) {
   const { server_version: version, server_encoding: encoding } = state;
   const server = `PostgreSQL ${version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   if (Number.parseInt(version, 10) >= oldestVersion) yield ok(server);
   else yield fail(server, `use PostgreSQL ${oldestVersion} or newer`);
-  yield clock;
   yield examineDurability(state, isPooled);
   // The server reports a commit that no standby has confirmed as a warning.
   const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
@@ -174,15 +170,6 @@ function examineConnections(free: number, needed: number): Finding {
   return free >= needed
     ? ok(text)
     : warn(`${text}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
-}
-
-/** Checks the clock of the server, which it read at an unknown time between the question and the answer. */
-function examineClock(now: number, sentAt: number, receivedAt: number): Finding {
-  const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
-  const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
-  return Math.abs(aheadMs) > clockSlackMs
-    ? warn(`its clock is ${seconds} the clock of this machine`, 'synchronize both, for example with chrony')
-    : ok('its clock agrees with the clock of this machine');
 }
 
 function examineSchema(version: number, state: ServerState): Finding {
