@@ -44,11 +44,7 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
 
-async function examineHost(
-  Driver: typeof Client,
-  { name, url }: Host,
-  { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true, signal }: ExamineOptions,
-) {
+async function examineHost(Driver: typeof Client, { name, url }: Host, options: ExamineOptions) {
   const client = new Driver({
     connectionString: url,
     types,
@@ -58,35 +54,67 @@ async function examineHost(
   });
   // Without a listener, a lost connection would end the process.
   client.on('error', () => {});
+  const { signal } = options;
   using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
   try {
     await client.connect();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
-    const found = await findVersion(client).catch(unreadableVersion);
-    const schema = typeof found === 'number' ? examineSchema(found, state) : found;
-    const cache = hasFeed && !isStandby ? Number(state.cache) : 1;
-    const ids = found === schemaVersion && schema.level === 'ok' ? await examineIds(client, cache) : [];
-    const isPooled = processIdOf(client) !== state.pid;
-    const isForeign = found === 0 || schema.what === foreignMeta;
-    const findings = [
-      ...examineServer(state, isPooled),
-      // Without a version, any tables are those of another program.
-      examineCollations(isForeign ? 0 : state.other_collations, state.collation),
-      schema,
-      ...(state.filtered.length > 0 ? [warn(hiddenRows(state.filtered), showRows)] : []),
-      examineEncryption(client),
-      ...ids,
-      ...(hasStandbys && !state.may_compare_logs ? [noStandbyReads] : []),
-      examineConnections(state.free, processes * connectionsOfProcess * (hasStandbys ? 2 : 1)),
-    ];
-    const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
-    return { takesWrites: !state.read_only, findings: named };
+    const findings: Finding[] = [];
+    for await (const finding of examineServer(client, state, options))
+      findings.push({ ...finding, what: `${name}: ${finding.what}` });
+    return { takesWrites: !state.read_only, findings };
   } finally {
     // A server that hangs must not keep the process alive.
     const { stream } = client.connection;
     if (stream instanceof Socket) stream.unref();
     client.end().catch(() => {});
   }
+}
+
+async function* examineServer(
+  client: Client,
+  state: ServerState,
+  { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true }: ExamineOptions,
+) {
+  const { server_version: release, server_encoding: encoding, other_collations: others, free } = state;
+  const isPooled = processIdOf(client) !== state.pid;
+  const version = await findVersion(client).catch(unreadableVersion);
+  const schema = typeof version === 'number' ? examineSchema(version, state) : version;
+  const server = `PostgreSQL ${release}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
+  yield Number.parseInt(release, 10) >= oldestVersion
+    ? ok(server)
+    : fail(server, `use PostgreSQL ${oldestVersion} or newer`);
+  yield examineDurability(state, isPooled);
+  // The server reports a commit that no standby has confirmed as a warning.
+  const lowerLevel = 'run ALTER ROLE … SET client_min_messages = warning';
+  if (isPooled && state.client_min_messages === 'error')
+    yield fail('client_min_messages error, behind a pooler', lowerLevel);
+  const template = 'create the database with --encoding=UTF8 --template=template0';
+  yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
+  // Without a version, any tables are those of another program.
+  yield others === 0 || version === 0 || schema.what === foreignMeta
+    ? ok(`texts sort by code point, whatever the collation of the database (${state.collation})`)
+    : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
+  yield schema;
+  if (state.filtered.length > 0) yield warn(hiddenRows(state.filtered), showRows);
+  yield examineEncryption(client);
+  if (version === schemaVersion && schema.level === 'ok') {
+    yield* await examineIds(client);
+    if (hasFeed && !isStandby && Number(state.cache) > 1) {
+      const remedy = 'set CACHE 1, or use --changes-kept off';
+      yield fail(`the sequence changes_position_seq has CACHE ${state.cache}`, remedy);
+    }
+  }
+  if (hasStandbys && !state.may_compare_logs) {
+    const functions = 'pg_control_system() and pg_control_checkpoint()';
+    const remedy = 'run GRANT EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint() TO the user';
+    yield warn(`the user may not execute ${functions}, so the primary serves all reads`, remedy);
+  }
+  const needed = processes * connectionsOfProcess * (hasStandbys ? 2 : 1);
+  const allowed = `it allows ${free} more connections`;
+  yield free >= needed
+    ? ok(allowed)
+    : warn(`${allowed}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
 }
 
 /** Why the version of the schema cannot be read. Throws an error that has another subject. */
@@ -97,20 +125,6 @@ function unreadableVersion(error: unknown): Finding {
   if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
   if (!problem.includes('newer release')) throw error;
   return fail(problem, 'start the newer release');
-}
-
-function* examineServer(state: ServerState, isPooled: boolean) {
-  const { server_version: version, server_encoding: encoding } = state;
-  const server = `PostgreSQL ${version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
-  if (Number.parseInt(version, 10) >= oldestVersion) yield ok(server);
-  else yield fail(server, `use PostgreSQL ${oldestVersion} or newer`);
-  yield examineDurability(state, isPooled);
-  // The server reports a commit that no standby has confirmed as a warning.
-  const remedy = 'run ALTER ROLE … SET client_min_messages = warning';
-  if (isPooled && state.client_min_messages === 'error')
-    yield fail('client_min_messages error, behind a pooler', remedy);
-  const template = 'create the database with --encoding=UTF8 --template=template0';
-  yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
 }
 
 /** Whether an acknowledged write survives a crash. The service sets `synchronous_commit`, but not behind a pooler. */
@@ -124,12 +138,6 @@ function examineDurability(state: ServerState, isPooled: boolean): Finding {
   return ok(commit === 'off' ? `${text}, which the service sets to on` : text);
 }
 
-function examineCollations(others: number, collation: string): Finding {
-  return others === 0
-    ? ok(`texts sort by code point, whatever the collation of the database (${collation})`)
-    : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
-}
-
 /** Whether the connections of the driver are encrypted, and check the certificate of the server. */
 function examineEncryption({ ssl }: { ssl: unknown }): Finding {
   if (ssl === false) return ok('the connection is not encrypted');
@@ -139,13 +147,8 @@ function examineEncryption({ ssl }: { ssl: unknown }): Finding {
     : ok(text);
 }
 
-const noStandbyReads = warn(
-  'the user may not execute pg_control_system() and pg_control_checkpoint(), so the primary serves all reads',
-  'run GRANT EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint() TO the user',
-);
-
 /** Finds ids and positions that the service has not assigned, such as after a logical replication. */
-async function examineIds(client: Client, cache: number): Promise<Finding[]> {
+async function examineIds(client: Client): Promise<Finding[]> {
   const last = {
     ...Object.fromEntries(recordKinds.map((kind) => [`${kind}_id_seq`, `SELECT max(id) FROM ${kind}`])),
     changes_position_seq: 'SELECT GREATEST((SELECT max(position) FROM changes), max(gone)) FROM change_feed',
@@ -157,19 +160,9 @@ async function examineIds(client: Client, cache: number): Promise<Finding[]> {
       THEN coalesce(pg_sequence_last_value('${name}'), 0) END`,
   );
   const { rows } = await client.query<{ name: string; id: number }>(behind.join(' UNION ALL '));
-  const behindIds = rows.map(({ name, id }) =>
+  return rows.map(({ name, id }) =>
     fail(`the sequence ${name} is behind ${id}`, `run SELECT setval('${name}', ${id})`),
   );
-  if (cache <= 1) return behindIds;
-  const remedy = 'set CACHE 1, or use --changes-kept off';
-  return [...behindIds, fail(`the sequence changes_position_seq has CACHE ${cache}`, remedy)];
-}
-
-function examineConnections(free: number, needed: number): Finding {
-  const text = `it allows ${free} more connections`;
-  return free >= needed
-    ? ok(text)
-    : warn(`${text}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
 }
 
 function examineSchema(version: number, state: ServerState): Finding {

@@ -28,7 +28,6 @@ export interface ServerState extends Readonly<Record<(typeof settings)[number], 
   readonly may_compare_logs: boolean;
   /** The tables, sequences and functions that the user may not use. Of a standby, only the tables to read. */
   readonly denied: readonly string[];
-  /** The tables of which row level security may hide rows from the user. */
   readonly filtered: readonly string[];
   /** The tables that need a primary key, but have none. */
   readonly keyless: readonly string[];
