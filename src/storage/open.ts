@@ -77,9 +77,9 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     persistent: {
-      isSame: async (...urls) => (await import('./postgres/same-tables.ts')).haveSameTables(...urls),
+      isSame: async (...urls) => (await import('./postgres/tools.ts')).haveSameTables(...urls),
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
-      scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
+      scratch: async (url) => (await import('./postgres/tools.ts')).openPostgresScratch(url),
     },
   },
 ];

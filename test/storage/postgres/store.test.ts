@@ -10,8 +10,8 @@ import { testRepository, testTransfer } from '../../../src/conformance/test-repo
 import { DomainError } from '../../../src/domain/errors.ts';
 import { recordKinds } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
-import { haveSameTables } from '../../../src/storage/postgres/same-tables.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { haveSameTables } from '../../../src/storage/postgres/tools.ts';
 import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';

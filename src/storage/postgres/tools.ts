@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
+import { firstOf, type Sql } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
@@ -16,7 +17,7 @@ const limits = {
 };
 
 /** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
-export async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
+async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
   const { Client } = await loadDriver();
   const { hosts, writable } = parseHosts(Client, url);
   const settings = { ...limits, hosts, writable: writable || mustWrite };
@@ -60,4 +61,24 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
       }
     },
   };
+}
+
+// Only one transaction can have it. Other tables have another lock, and so do those of another database.
+const lock: Sql = {
+  text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'users'::regclass::oid::bigint)) AS locked`,
+};
+
+/**
+ * Whether two URLs, perhaps with other users or poolers, lead to the same tables: their sessions then share locks. Only
+ * the first must allow transactions, which a pooler may not.
+ */
+export async function haveSameTables(one: string, other: string): Promise<boolean> {
+  await using pools = new AsyncDisposableStack();
+  const open = async (url: string) => pools.adopt(await openToolPool(url), (pool) => pool.close());
+  const [first, second] = [await open(one), await open(other)];
+  const key = randomUUID();
+  return await first.transaction(async (send) => {
+    await send(lock, [key]);
+    return !firstOf(await second.read<{ locked: boolean }>(lock, [key])).locked;
+  });
 }
