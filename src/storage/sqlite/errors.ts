@@ -47,7 +47,7 @@ export function isReadOnly(caught: unknown): boolean {
 }
 
 /** Whether a new id would be too high. Its result code is no sign: a CHECK of another program has the same. */
-export function isIdRejected(caught: unknown): boolean {
+function isIdRejected(caught: unknown): boolean {
   return Error.isError(caught) && caught.message === 'CHECK constraint failed: id BETWEEN 1 AND 2147483647';
 }
 

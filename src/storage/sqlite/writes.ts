@@ -8,7 +8,6 @@ import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
 import { type Column, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
-import { isForeignKeyRejected, isIdRejected } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
@@ -101,24 +100,18 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     if (record) table.checkVersion(record, expected);
     return record;
   };
-  const isMissing = (kind: RecordKind, id: unknown): boolean =>
-    db.prepare(`SELECT id FROM ${kind} WHERE id = ?`).get(Number(id)) === undefined;
-  const isOrphan = (draft: object): boolean =>
-    table.entriesOf(draft).some(([{ parent }, id]) => parent && isMissing(parent, id));
+  const findParent = byKind((kind) => db.prepare(`SELECT id FROM ${kind} WHERE id = ?`));
+  const isOrphan = (record: object): boolean =>
+    table.entriesOf(record).some(([{ parent }, id]) => parent && !findParent[parent].get(Number(id)));
   return {
     /** `undefined` if the record would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
+      if (isOrphan(draft)) return undefined;
       const values = recordValues(given, draft);
-      try {
-        const { lastInsertRowid } = changeOne(insert, values);
-        const record = toRecord<Row>(columns, [Number(lastInsertRowid), ...values, 1]);
-        log.add(`${table.record}.created`, record, origin);
-        return record;
-      } catch (caught) {
-        // SQLite checks the new id before the parent.
-        if (isForeignKeyRejected(caught) || (isIdRejected(caught) && isOrphan(draft))) return undefined;
-        throw caught;
-      }
+      const { lastInsertRowid } = changeOne(insert, values);
+      const record = toRecord<Row>(columns, [Number(lastInsertRowid), ...values, 1]);
+      log.add(`${table.record}.created`, record, origin);
+      return record;
     },
 
     update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
@@ -144,11 +137,8 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     /** Whether the record is new. Fails if a different one has its id. */
     importRow(row: Row): boolean {
       const values = recordValues(columns, row);
-      try {
-        if (importing.run(...values).changes !== 0) return true;
-      } catch (caught) {
-        throw isForeignKeyRejected(caught) ? table.userMissing(row.id) : caught;
-      }
+      if (isOrphan(row)) throw table.userMissing(row.id);
+      if (importing.run(...values).changes !== 0) return true;
       const kept = find.get(...recordValues(table.keys, row));
       if (!isDeepStrictEqual(kept, values)) throw table.rowDiffers(row.id);
       return false;
