@@ -5,16 +5,12 @@ import { messageOf } from '../domain/errors.ts';
 // Not every file system can sync a folder, nor may every user open one.
 const noSyncCodes = ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'];
 
-export async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
-  await using file = await open(path, flags);
-  await file.sync();
-}
-
 /** Makes the name of a complete, new file or folder in a folder durable. Windows cannot sync folders. */
 export async function syncFolder(path: string): Promise<void> {
   if (platform() === 'win32') return;
   try {
-    await sync(path, 'r');
+    await using folder = await open(path);
+    await folder.sync();
   } catch (caught) {
     if (noSyncCodes.includes(Object(caught).code)) return;
     const message = `${path} has the new entry, but a loss of power may remove it: ${messageOf(caught)}`;

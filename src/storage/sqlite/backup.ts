@@ -5,24 +5,23 @@ import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { sync, syncFolder } from '../sync.ts';
+import { syncFolder } from '../sync.ts';
 import { diskError } from './errors.ts';
 import { checkWritable, makeFile } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
-
-/** Receives the number of copied pages and of all pages. */
-export type BackupProgress = (done: number, total: number) => void;
 
 // About 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
 const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;
 
+type Progress = (donePages: number, allPages: number) => void;
+
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
  * or absent, and an existing file is never overwritten. Fails if the file is damaged, or is not one of this service.
  */
-export async function backupSqlite(path: string, target: string, onProgress: BackupProgress = () => {}) {
+export async function backupSqlite(path: string, target: string, onProgress: Progress = () => {}) {
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
   try {
@@ -30,10 +29,9 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
     const source = await realpath(from);
     checkWritable(source);
     makeFile(part);
+    // SQLite syncs the copy before it removes its journal.
     await copy(source, part, onProgress);
     checkIntact(part);
-    // Windows syncs a file only through a handle that may write.
-    await sync(part, 'r+');
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
@@ -56,7 +54,7 @@ function refuseExisting(path: string): void {
   if (stale !== undefined) throw new Error(`${stale} of an earlier file exists`);
 }
 
-async function copy(from: string, to: string, onProgress: BackupProgress): Promise<void> {
+async function copy(from: string, to: string, onProgress: Progress): Promise<void> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
   using db = await openShared(from, busyTimeoutMs, (opened) => {
     requireTables(opened);
