@@ -110,10 +110,13 @@ export function readStoreNumbers<Name extends string>(
   return Object.fromEntries(entries) as Record<Name, number>;
 }
 
+/** How often the feed is read for its followers, in ms. Most changes may be those of other processes. */
+const pollIntervalMs = 20;
+
 /** Creates a store that closes once, and then rejects every call. A call whose signal has aborted does not start. */
 export function createStore(backend: StoreBackend): Store {
   const { changes, toError = DomainError.from } = backend;
-  const watchers = new Watchers();
+  const watches = new Set<NodeJS.Timeout>();
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
@@ -132,14 +135,6 @@ export function createStore(backend: StoreBackend): Store {
         throw toError(caught);
       }
     };
-  /** Like `guarded`, and wakes the watchers of the feed after the write. */
-  const writing = <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
-    guarded((...args: Args) =>
-      mapAnswer(call(...args), (result) => {
-        watchers.written();
-        return result;
-      }),
-    );
   /** The records of a kind, or those of them that belong to a user. */
   const recordsOf = (kind: RecordKind, userId?: number): AnyCollection => {
     const records = backend.operations[kind];
@@ -172,9 +167,9 @@ export function createStore(backend: StoreBackend): Store {
           count > 0 ? count : ifOwned(count, options),
         ),
       ),
-      create: writing((draft, options) => records.create({ ...draft, ...owner }, options)),
-      update: writing((id, patch, options) => records.update(keyOf(id), patch, options)),
-      delete: writing((id, options) => records.delete(keyOf(id), options)),
+      create: guarded((draft, options) => records.create({ ...draft, ...owner }, options)),
+      update: guarded((id, patch, options) => records.update(keyOf(id), patch, options)),
+      delete: guarded((id, options) => records.delete(keyOf(id), options)),
     };
   };
 
@@ -188,61 +183,24 @@ export function createStore(backend: StoreBackend): Store {
         position: guarded((options) => changes.position(options)),
         watch(wake) {
           enter();
-          return watchers.add(wake);
+          const watch = setInterval(wake, pollIntervalMs).unref();
+          watches.add(watch);
+          return () => {
+            clearInterval(watch);
+            watches.delete(watch);
+          };
         },
       },
     }),
     ping: guarded(backend.ping),
     summary: guarded(backend.summary),
     exportRows: guarded(backend.exportRows) as Store['exportRows'],
-    importRows: writing(backend.importRows),
+    importRows: guarded(backend.importRows),
     continueIds: guarded(backend.continueIds),
     close() {
-      watchers.clear();
+      for (const watch of watches) clearInterval(watch);
       closing ??= Promise.resolve(backend.close());
       return closing;
     },
   };
-}
-
-/** How often watchers are called, for the changes of other processes, in ms. */
-const pollIntervalMs = 20;
-/** Minimum time between two calls of watchers for writes of this process, in ms. */
-const wakeIntervalMs = 10;
-
-class Watchers {
-  readonly #polls = new Map<() => void, NodeJS.Timeout>();
-  #next: NodeJS.Timeout | undefined;
-  #wokenAt = 0;
-
-  add(wake: () => void): () => void {
-    const watcher = () => {
-      if (this.#polls.has(watcher)) wake();
-    };
-    // In a microtask, an error is an uncaught exception, which fails neither other watchers nor a write.
-    this.#polls.set(watcher, setInterval(() => queueMicrotask(watcher), pollIntervalMs).unref());
-    return () => this.#remove(watcher);
-  }
-
-  written(): void {
-    if (this.#polls.size === 0 || this.#next !== undefined) return;
-    const waitMs = this.#wokenAt + wakeIntervalMs - performance.now();
-    if (waitMs <= 0) this.#wake();
-    else this.#next = setTimeout(() => this.#wake(), waitMs).unref();
-  }
-
-  clear(): void {
-    for (const watcher of this.#polls.keys()) this.#remove(watcher);
-  }
-
-  #wake(): void {
-    this.#next = undefined;
-    this.#wokenAt = performance.now();
-    for (const watcher of this.#polls.keys()) queueMicrotask(watcher);
-  }
-
-  #remove(watcher: () => void): void {
-    clearInterval(this.#polls.get(watcher));
-    this.#polls.delete(watcher);
-  }
 }

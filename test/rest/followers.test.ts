@@ -136,6 +136,8 @@ describe('GET /changes as a stream', () => {
     await repository.users.create({ name: 'Grace' });
     await repository.users.update(2, { name: 'Grace Hopper' });
     await repository.posts(2).create({ title: 'Notes', body: '' });
+    // The store looks for changes.
+    t.mock.timers.tick(20);
     assert.equal(await follower.event(), '2 user.created users/2');
     assert.equal(await follower.event(), '4 post.created users/2/posts/1');
     await repository.users.delete(1);
