@@ -6,16 +6,13 @@ import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { isBusy } from './errors.ts';
-import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath, sizeOf } from './file.ts';
+import { checkLog, checkWritable, nearestFolder, realPath, sizeOf } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
 const minFreeBytes = 100 * mebibyte;
 const fewFreeBytes = 1024 * mebibyte;
-// One for each new file: the log, its index, a backup, and some of other programs.
-const minFreeInodes = 16;
-const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
@@ -35,34 +32,26 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
     return [fail(`${file}: ${messageOf(caught)}`, 'until then the service does not start'), ...space];
   }
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
-  const findings = [...examineFile(file), ...space];
+  const findings = [examineMode(file), ...space];
   const obstacle = findObstacle(file);
-  if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];
+  if (obstacle === undefined) return [...findings, ...examineData(file)];
   return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
 }
 
-function* examineFile(file: string) {
-  const { mode, mtimeMs } = statSync(file);
-  const lastWriteMs = Math.max(mtimeMs, statSync(`${file}-wal`, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+function examineMode(file: string): Finding {
   // Windows has no such file modes.
-  const isOpen = platform() !== 'win32' && (mode & 0o007) !== 0;
-  if (isOpen) yield warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`);
-  else yield ok(`${file} can be written, and not every user may open it`);
-  if (lastWriteMs > Date.now() + clockSlackMs)
-    yield warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock');
-  else yield ok(`the clock is not behind the last write of ${file}`);
+  return platform() !== 'win32' && (statSync(file).mode & 0o007) !== 0
+    ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
+    : ok(`${file} can be written, and not every user may open it`);
 }
 
-function* examineSpace(file: string, { bavail, bsize, files, ffree, type }: StatsFs) {
+function* examineSpace(file: string, { bavail, bsize, type }: StatsFs) {
   const [freeBytes, bytes] = [bavail * bsize, sizeOf(file)];
   const size = existsSync(file) ? ` (${inMib(bytes)})` : '';
   const text = `the disk of ${file}${size} has ${inMib(freeBytes)} free`;
   if (freeBytes < minFreeBytes) yield fail(text, 'make room, because writes fail on a full disk');
   else if (freeBytes < Math.max(fewFreeBytes, bytes)) yield warn(text, 'make room for growth and a backup');
   else yield ok(text);
-  // A file system without such a limit has 0 in all.
-  if (files > 0 && ffree < minFreeInodes)
-    yield fail(`the disk of ${file} has ${ffree} inodes free`, 'remove files: a start adds two');
   if (networkFileSystems.includes(type))
     yield warn(`the file system of ${file} is on a network, with unreliable locks`, 'use a local disk');
 }
@@ -73,15 +62,6 @@ function findObstacle(file: string): string | undefined {
   if (sizeOf(`${file}-journal`) > 0) return `${file}-journal has an unfinished write`;
   const isIndexLost = sizeOf(`${file}-wal`) > 0 && !existsSync(`${file}-shm`);
   return isIndexLost ? `${file}-wal has the latest writes, but ${file}-shm is missing` : undefined;
-}
-
-function examineLog(file: string): Finding {
-  const bytes = sizeOf(`${file}-wal`);
-  if (bytes === 0) return ok(`${file}-wal is empty`);
-  const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
-  return bytes > maxIdleLogBytes
-    ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as a backup')
-    : ok(text);
 }
 
 function* examineData(file: string) {
@@ -100,8 +80,6 @@ function* examineData(file: string) {
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
-    // Those of a file with few rows let SQLite read a whole table that has grown since.
-    const statistics = db.prepare("SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'").all();
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     const schema = `the schema has version ${version}`;
     if (version === 0) yield warn(`${file} has no tables`, 'restore a backup, unless it never had records');
@@ -111,8 +89,6 @@ function* examineData(file: string) {
     if (encoding === 'UTF-8') yield ok('the encoding is UTF-8');
     else yield fail(order, 'export, and import into a new file');
     yield problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(problem);
-    const plans = `${file} has statistics of ANALYZE, which can make lists slow`;
-    if (statistics.length > 0) yield warn(plans, 'run DROP TABLE sqlite_stat1');
   } catch (caught) {
     const advice = 'use the program that has written it, or choose another file';
     if (isBusy(caught)) yield warn(`${file} is locked by another process`, 'run doctor again');

@@ -103,8 +103,11 @@ describe('a SQLite file behind a link that is in use', () => {
 
   it('is examined with its log', async (t) => {
     const { path, real } = await start(t);
+    renameSync(`${real}-shm`, `${real}-shm.away`);
     const found = examineSqlite(path).map(({ what }) => what);
-    assert.ok(found.includes(`${real}-wal has the latest writes (less than 0.1 MiB)`), found.join('\n'));
+    const problem = `${real}-wal has the latest writes, but ${real}-shm is missing, so the data is not checked`;
+    assert.ok(found.includes(problem), found.join('\n'));
+    renameSync(`${real}-shm.away`, `${real}-shm`);
   });
 
   it('is backed up with its latest writes', async (t) => {
