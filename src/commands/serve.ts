@@ -81,8 +81,10 @@ interface Runner {
   /** Resolves when it listens, or to the exit code of a worker that has printed why it cannot start. */
   start(): Promise<Addresses | number>;
   stop(): Promise<void>;
-  /** Reads the certificate and the keys again. Reports a failure. */
-  reload(): Promise<void>;
+  /** Uses the certificate and the keys from now on. The workers read them again. */
+  reload(files: Files): Promise<void> | void;
+  /** Reports a failure of this process, which the metrics count too. */
+  reportFailure(cause: unknown): void;
   /** Ends the workers at once. */
   kill?(): void;
 }
@@ -97,13 +99,22 @@ async function runUntilStopped(
   const { config } = parsed;
   const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  // During the start, the files may have been read already.
-  context.onSignal('SIGHUP', () => started.then(() => runner.reload()));
+  context.onSignal('SIGHUP', async () => {
+    // During the start, the files may have been read already.
+    await started;
+    try {
+      const changed = await readFiles(parsed, { isReload: true });
+      await runner.reload(changed);
+      if (worker === undefined) await reportProblems(parsed, changed, log.observe, [examineCertificates]);
+    } catch (cause) {
+      runner.reportFailure(cause);
+    }
+  });
   const files = await readFiles(parsed);
   if (worker === undefined) await checkPorts(config);
   const runner: Runner =
     config.workers > 1 && worker === undefined
-      ? await workers(parsed, log.observe, context.usage)
+      ? await createPool(config, log.observe, context.usage)
       : singleService(parsed, files, log, stop, context.usage, worker);
   // While serving, a signal stops the service in order. Before that, it ends all processes at once.
   let end = (code: number) => {
@@ -157,26 +168,14 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
   if (grpcPort !== false) await tryPort('grpcPort', host, grpcPort);
 }
 
-async function workers(parsed: ParsedConfig, observe: Observe, usage: () => Usage): Promise<Runner> {
-  const { config } = parsed;
+async function createPool(config: Config, observe: Observe, usage: () => Usage): Promise<Runner> {
   const { WorkerPool } = await import('../workers/worker-pool.ts');
   const { workers: count, port, 'grpc-port': grpcPort } = config;
   const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   // A longer timer would end at once.
   const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
   const metrics = () => usageMetrics(usage());
-  const pool = new WorkerPool({ count, port, grpcPort, observe, metrics, stopTimeoutMs });
-  return {
-    start: () => pool.start(),
-    stop: () => pool.stop(),
-    async reload() {
-      await pool.reload();
-      // The workers have reported files that they could not use.
-      const files = await readFiles(parsed, { isReload: true }).catch(() => ({ apiKeys: [] }));
-      await reportProblems(parsed, files, observe, [examineCertificates]);
-    },
-    kill: () => pool.kill(),
-  };
+  return new WorkerPool({ count, port, grpcPort, observe, metrics, stopTimeoutMs });
 }
 
 /** The service in this process, which is the only process or a worker. */
@@ -209,21 +208,15 @@ function singleService(
   return {
     start: () => service.listen(),
     stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
-    async reload() {
-      try {
-        const files = await readFiles(parsed, { isReload: true });
-        const { tls, apiKeys } = files;
-        if (tls === undefined && config['api-keys-file'] === undefined) {
-          observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
-          return;
-        }
-        if (tls !== undefined) service.setTls(tls);
-        service.setApiKeys(apiKeys);
-        observe({ type: 'reloaded' });
-        if (worker === undefined) await reportProblems(parsed, files, observe, [examineCertificates]);
-      } catch (cause) {
-        service.reportFailure(cause);
+    reload({ tls, apiKeys }) {
+      if (tls === undefined && config['api-keys-file'] === undefined) {
+        observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });
+        return;
       }
+      if (tls !== undefined) service.setTls(tls);
+      service.setApiKeys(apiKeys);
+      observe({ type: 'reloaded' });
     },
+    reportFailure: (cause) => service.reportFailure(cause),
   };
 }

@@ -187,7 +187,7 @@ export class WorkerPool {
       const message = `a worker exited before it was ready: ${reason}`;
       end(signal === null ? Object.assign(new ReportedExit(message), { code }) : new Error(message));
       if (child.readyAt === undefined || (child.stopping && code === 0)) return;
-      this.#reportFailure(`a worker ${child.stopping ? 'did not stop in order' : 'exited'}: ${reason}`);
+      this.reportFailure(`a worker ${child.stopping ? 'did not stop in order' : 'exited'}: ${reason}`);
       if (child.stopping) return;
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
@@ -231,10 +231,10 @@ export class WorkerPool {
 
   /** Reports why a worker did not start, unless the pool stops, which also ends workers that are starting. */
   #reportFailedStart(error: unknown): void {
-    if (!this.#isStopping) this.#reportFailure(error instanceof ReportedExit ? error.message : error);
+    if (!this.#isStopping) this.reportFailure(error instanceof ReportedExit ? error.message : error);
   }
 
-  #reportFailure(cause: unknown): void {
+  reportFailure(cause: unknown): void {
     this.#exited = sumSnapshots([this.#exited, oneFailure]);
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
