@@ -1,11 +1,8 @@
-import { X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
-import { connect } from 'node:tls';
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
-import { authority, tryPort } from '../ports.ts';
+import { tryPort } from '../ports.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
@@ -22,7 +19,6 @@ ok, warn or fail, and what to do. Run it as the user of the service. Exit codes:
 `;
 
 const testedNodes = [24, 26];
-const probeTimeoutMs = 2_000;
 
 export const doctor: Command = {
   help: help + optionsHelp(),
@@ -40,7 +36,7 @@ export const doctor: Command = {
       () => examineFiles(parsed, files),
       () => examineDatabase(config),
       () => examineStandbys(config).catch((error) => failed(error, '--read-database: ')),
-      () => examinePorts(config, files),
+      () => examinePorts(config),
     ];
     const levels = new Set<Finding['level']>();
     for (const examine of examinations) {
@@ -92,8 +88,7 @@ function failed(error: unknown, option = ''): Finding[] {
   return [fail(option + describeError(error), advice)];
 }
 
-async function examinePorts(config: Config, files: Files | UsageError): Promise<Finding[]> {
-  const { host, port, 'grpc-port': grpcPort } = config;
+async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<Finding[]> {
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -102,51 +97,10 @@ async function examinePorts(config: Config, files: Files | UsageError): Promise<
     } catch (error) {
       const what = `${name}: ${messageOf(error)}`;
       return what.endsWith(' is in use')
-        ? await examineUsedPort(what, number, config, files)
+        ? warn(what, 'choose another port, unless this service runs there')
         : fail(what, 'choose another address or port');
     }
   };
   const http = await examine('port', port);
   return grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
-}
-
-/** Examines whether a port that is in use belongs to this service, which may be running. */
-async function examineUsedPort(
-  what: string,
-  number: number,
-  { host, port, 'tls-cert': path }: Config,
-  files: Files | UsageError,
-): Promise<Finding> {
-  const remedy = 'choose another port, or restart this service if it runs there without responding';
-  if (path === undefined) {
-    // A running service usually has both ports, so its HTTP port is asked for both.
-    const isRunning = await isServing(host, port);
-    return isRunning ? ok(`${what}, by a service that is healthy`) : fail(what, remedy);
-  }
-  const served = await fingerprintAt(host, number);
-  if (served === undefined || !('tls' in files)) return warn(what, remedy);
-  return served === new X509Certificate(files.tls.cert).fingerprint256
-    ? ok(`${what}, by a service with the certificate of ${path}`)
-    : warn(`${what}, with another certificate than ${path}`, 'send SIGHUP if it is this service');
-}
-
-/** Whether a service like this one answers at the port. */
-async function isServing(host: string, port: number): Promise<boolean> {
-  const url = `http://${authority(host, port)}/health`;
-  const response = fetch(url, { signal: AbortSignal.timeout(probeTimeoutMs) });
-  const text = await response.then((answer) => answer.text()).catch(() => undefined);
-  return text === '{"ok":true}';
-}
-
-/** The fingerprint of the certificate that a port sends; `undefined` without TLS. Its health is not checked. */
-async function fingerprintAt(host: string, port: number): Promise<string | undefined> {
-  const socket = connect({ host, port, rejectUnauthorized: false });
-  try {
-    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(probeTimeoutMs) });
-    return socket.getPeerX509Certificate()?.fingerprint256;
-  } catch {
-    return undefined;
-  } finally {
-    socket.destroy();
-  }
 }
