@@ -23,13 +23,11 @@ const testedNodes = [24, 26];
 export const doctor: Command = {
   help: help + optionsHelp(),
   flags: optionRows.map(([flag]) => flag),
-  async run({ env, stdout, stderr, nodeVersion }, { flags }) {
+  async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     const { config } = parsed;
     // Read once, because a named pipe cannot be read again.
-    const onPipe = (path: string) =>
-      stderr.write(`users-service: waiting for the writer of the pipe ${path}\n`);
-    const files = await readFiles(parsed, { onPipe }).catch((error: UsageError) => error);
+    const files = await readFiles(parsed).catch((error: UsageError) => error);
     const examinations: readonly (() => Promise<Finding[]>)[] = [
       async () => [examineNode(nodeVersion)],
       () => examineOpenFiles(parsed),

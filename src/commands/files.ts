@@ -12,12 +12,9 @@ export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly s
 
 /**
  * Reads the certificate, its key and the API keys. Checks the public folder, except for a reload, which does not read
- * it. A `UsageError` lists all problems. Calls `onPipe` before it waits for the writer of a named pipe.
+ * it. A `UsageError` lists all problems.
  */
-export async function readFiles(
-  { config, settings }: ParsedConfig,
-  { isReload = false, onPipe }: { isReload?: boolean; onPipe?: (path: string) => void } = {},
-): Promise<Files> {
+export async function readFiles({ config, settings }: ParsedConfig, isReload = false): Promise<Files> {
   const problems: string[] = [];
   const attempt = async <T>(
     flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
@@ -38,7 +35,6 @@ export async function readFiles(
     if (config.workers > 1 && (await stat(path)).isFIFO()) throw new Error('workers cannot share a pipe');
     const input = await openStream(path);
     if (input === undefined) return await readFile(path);
-    if (input instanceof Socket) onPipe?.(path);
     // A reload that waits for the writer of a pipe must not delay a stop.
     if (input instanceof Socket && isReload) input.unref();
     return Buffer.concat(await input.toArray());

@@ -103,7 +103,7 @@ async function runUntilStopped(
     // During the start, the files may have been read already.
     await started;
     try {
-      const changed = await readFiles(parsed, { isReload: true });
+      const changed = await readFiles(parsed, true);
       await runner.reload(changed);
       if (worker === undefined) await reportProblems(parsed, changed, log.observe, [examineCertificates]);
     } catch (cause) {

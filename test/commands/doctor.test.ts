@@ -119,14 +119,13 @@ describe('users-service doctor', () => {
     assert.equal(stderr, 'users-service: --port must be a whole number from 0 to 65535, not "x"\n');
   });
 
-  it('prints that it waits for the writer of a named pipe', async (t) => {
+  it('reads a named pipe of API keys once', async (t) => {
     const pipe = join(await temporary(t), 'keys');
     if ((await runTool('mkfifo', ['-m', '600', pipe])).code !== 0)
       return t.skip('this system has no named pipes');
-    const args = ['doctor', ...free, '--database', 'memory:', '--api-keys-file', pipe];
-    const [{ stderr, stdout }] = await Promise.all([runCommand(args), writeFile(pipe, 'key\n')]);
-    assert.equal(stderr, `users-service: waiting for the writer of the pipe ${pipe}\n`);
-    assert.match(stdout, /^ok {4}\S+\/keys can be read$/m);
+    const args = [...free, '--database', 'memory:', '--api-keys-file', pipe];
+    const [{ lines }] = await Promise.all([doctor(args), writeFile(pipe, 'key\n')]);
+    assert.ok(lines.includes(`ok    ${pipe} can be read`));
   });
 
   it('never prints a password', async () => {
