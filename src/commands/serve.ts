@@ -58,8 +58,7 @@ export const serve: Command = {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
-    const worker =
-      config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
+    const worker = config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink() : undefined;
     let code: number | undefined;
     try {
       code = await runUntilStopped(context, parsed, log, worker);
@@ -170,12 +169,11 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
 
 async function createPool(config: Config, observe: Observe, usage: () => Usage): Promise<Runner> {
   const { WorkerPool } = await import('../workers/worker-pool.ts');
-  const { workers: count, port, 'grpc-port': grpcPort } = config;
   const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + closeSlackMs;
   // A longer timer would end at once.
   const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
   const metrics = () => usageMetrics(usage());
-  return new WorkerPool({ count, port, grpcPort, observe, metrics, stopTimeoutMs });
+  return new WorkerPool({ count: config.workers, observe, metrics, stopTimeoutMs });
 }
 
 /** The service in this process, which is the only process or a worker. */
@@ -191,8 +189,7 @@ function singleService(
   const service = createService({
     ...optionsOf(config),
     ...files,
-    renderMetrics: async () => renderMetrics(counters()),
-    ...worker?.options,
+    renderMetrics: worker?.renderMetrics ?? (async () => renderMetrics(counters())),
     observe(event) {
       // The primary reports the start and the end of the service for its workers.
       if (worker === undefined || !lifeEvents.includes(event.type)) observe(event);

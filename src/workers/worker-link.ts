@@ -5,8 +5,6 @@ import { shared } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-export type Ports = { readonly port: number; readonly grpcPort: number | false };
-
 /** The messages of a worker to its primary. `gather` requests the metrics of all workers. */
 export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | 'gather';
 /** The messages of the primary to a worker. `report` requests the worker's own metrics. */
@@ -14,12 +12,11 @@ type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
 
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
-const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const gatherTimeoutMs = 2_000;
 
-export function forkWorker(ports: Ports): Worker {
-  const worker = cluster.fork({ [portsVariable]: JSON.stringify(ports) });
+export function forkWorker(): Worker {
+  const worker = cluster.fork();
   releaseConnections(worker);
   return worker;
 }
@@ -62,10 +59,9 @@ export function sendTo(worker: Worker, message: ToWorker): void {
 }
 
 /** The link to the primary; `undefined` in a process that is not a worker. */
-export function workerLink(env: Readonly<Record<string, string | undefined>>) {
+export function workerLink() {
   const { worker } = cluster;
-  const ports = env[portsVariable];
-  if (worker === undefined || ports === undefined) return undefined;
+  if (worker === undefined) return undefined;
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
   const gather = shared(async (): Promise<MetricsSnapshot> => {
@@ -78,11 +74,8 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
     return metrics;
   });
   return {
-    options: {
-      ...(JSON.parse(ports) as Ports),
-      /** The metrics of all workers together. */
-      renderMetrics: async (): Promise<string> => renderMetrics(await gather()),
-    },
+    /** The metrics of all workers together. */
+    renderMetrics: async (): Promise<string> => renderMetrics(await gather()),
     /** Calls `stop` when the primary requests it, and `metrics` when the primary requests a report. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {
       report = () => send({ metrics: metrics() });

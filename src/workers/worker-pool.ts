@@ -4,9 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { shared } from '../domain/promises.ts';
 import type { Addresses, Observe, ServiceEvent } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
-import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
+import { forkWorker, sendTo, type ToPrimary } from './worker-link.ts';
 
-export interface WorkerPoolOptions extends Ports {
+export interface WorkerPoolOptions {
   readonly count: number;
   readonly observe: Observe;
   /** How long a worker may take to stop, in ms; then it is killed. */
@@ -37,7 +37,8 @@ const oneFailure: MetricsSnapshot = { users_service_failures_total: { users_serv
 
 /**
  * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`, round
- * robin), so no connection is rejected when a worker stops: the primary passes it to the next worker.
+ * robin), so no connection is rejected when a worker stops: the primary passes it to the next worker. For port 0, all
+ * workers get the same free port, and another one if all of them have exited.
  */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
@@ -45,16 +46,12 @@ export class WorkerPool {
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
   /** Our start, the counters of exited workers, and the failures of the pool. So no sum falls when one is replaced. */
   #exited: MetricsSnapshot = startTime;
-  /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
-  #ports: Ports;
-  #bound: Addresses | undefined;
   readonly #gather = shared(() => this.#askAll());
   readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
-    this.#ports = { port: options.port, grpcPort: options.grpcPort };
   }
 
   /** Resolves when all workers are listening, or to the exit code of one that has printed why it cannot start. */
@@ -131,19 +128,8 @@ export class WorkerPool {
 
   /** Starts a worker, and resolves when it listens. */
   async #launch(): Promise<Child> {
-    // The primary closes its ports with the last worker: open the same ones again, not other free ones.
-    if (this.#children.size === 0 && this.#bound !== undefined) {
-      const { http, grpc } = this.#bound;
-      this.#ports = { port: portOf(http), grpcPort: grpc !== undefined && portOf(grpc) };
-    }
     const child = this.#fork();
-    const addresses = await child.ready;
-    this.#bound ??= addresses;
-    if (addresses.http !== this.#bound.http || addresses.grpc !== this.#bound.grpc) {
-      // The other workers exited while this one started, and their free port was lost.
-      await this.#stop(child);
-      throw new Error('a new worker cannot listen on the ports of the other workers');
-    }
+    await child.ready;
     // An earlier `stop` is lost, because the worker did not listen for messages yet.
     if (child.stopping) sendTo(child.worker, 'stop');
     return child;
@@ -152,7 +138,7 @@ export class WorkerPool {
   #fork(): Child {
     const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
-    const worker = forkWorker(this.#ports);
+    const worker = forkWorker();
     const child: Child = { worker, ready, exited, stopping: false };
     this.#children.add(child);
     const end = (error: Error): void => {
@@ -244,5 +230,3 @@ export class WorkerPool {
 class ReportedExit extends Error {
   readonly code: number = 1;
 }
-
-const portOf = (address: string): number => Number(/\d+$/.exec(address)?.[0]);

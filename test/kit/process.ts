@@ -22,13 +22,14 @@ export interface ServiceProcess {
   end(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts `src/main.ts` as a child process on free ports, and resolves when it reports that it listens. */
+/** Starts `src/main.ts` as a child process, on free ports without a `--port`, and resolves when it listens. */
 export async function startProcess(
   t: { after(close: () => Promise<void>): void },
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, [main, '--port', '0', '--grpc-port', '0', '--log', 'json', ...args], {
+  const ports = args.includes('--port') ? [] : ['--port', '0', '--grpc-port', '0'];
+  const child = spawn(process.execPath, [main, ...ports, '--log', 'json', ...args], {
     env: { ...environment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

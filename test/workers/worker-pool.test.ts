@@ -19,7 +19,6 @@ import { recordPauses } from '../support/pauses.ts';
 const series = 'users_service_failures_total';
 const start = 'users_service_start_time_seconds';
 const patience = { timeout: 20_000 };
-const ports = { port: 0, grpcPort: false } as const;
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
 const cpu = 'process_cpu_seconds_total';
@@ -56,14 +55,7 @@ async function startPool(t: TestContext, count: number): Promise<readonly FakeWo
 }
 
 function createPool(count: number, stopTimeoutMs = 1_000, observe: Observe = () => undefined): WorkerPool {
-  return new WorkerPool({
-    count,
-    port: 0,
-    grpcPort: false,
-    observe,
-    metrics: () => ofPrimary,
-    stopTimeoutMs,
-  });
+  return new WorkerPool({ count, observe, metrics: () => ofPrimary, stopTimeoutMs });
 }
 
 /** Returns the warnings of the process since then, such as `MaxListenersExceededWarning`. */
@@ -124,14 +116,14 @@ describe('scrapes of the metrics', () => {
     const worker = fakeWorker();
     Object.assign(cluster, { worker });
     t.after(() => Reflect.deleteProperty(cluster, 'worker'));
-    const link = workerLink({ USERS_SERVICE_WORKER_PORTS: JSON.stringify(ports) });
+    const link = workerLink();
     assert.ok(link);
     link.serve(
       () => undefined,
       () => ({}),
     );
     for (let round = 1; round <= 2; round += 1) {
-      const texts = Promise.all(Array.from({ length: 30 }, link.options.renderMetrics));
+      const texts = Promise.all(Array.from({ length: 30 }, link.renderMetrics));
       await t.waitFor(() => assert.deepEqual(worker.received, Array(round).fill('gather')), patience);
       worker.emit('message', { gathered: snapshot });
       for (const text of await texts) assert.match(text, /^users_service_failures_total 1$/m);
@@ -301,7 +293,7 @@ describe('a worker that exits', () => {
     const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
     const worker = Object.assign(new EventEmitter(), { process: child });
     t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
-    forkWorker(ports);
+    forkWorker();
     const closed: number[] = [];
     for (const seq of [1, 2, 3]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
     child.emit('internalMessage', { ack: 1 });
@@ -374,19 +366,9 @@ describe('a reload whose new worker does not start', () => {
 });
 
 describe('a worker that starts during a replacement', () => {
-  const other = { ready: { http: 'http://127.0.0.1:2' } };
-  const otherGrpc = { ready: { ...ready.ready, grpc: '127.0.0.1:3' } };
-  for (const [what, message, stops, reported] of [
-    ['exits', undefined, false, 'a worker exited before it was ready: code 143'],
-    ['exits while the service stops', undefined, true, undefined],
-    ['has another port', other, false, 'a new worker cannot listen on the ports of the other workers'],
-    [
-      'has another gRPC port',
-      otherGrpc,
-      false,
-      'a new worker cannot listen on the ports of the other workers',
-    ],
-    ['has another port while the service stops', other, true, undefined],
+  for (const [what, stops, reported] of [
+    ['exits', false, 'a worker exited before it was ready: code 143'],
+    ['exits while the service stops', true, undefined],
   ] as const) {
     it(`a new worker that ${what} is ${reported ? 'reported' : 'not reported'}`, async (t) => {
       const forks: FakeWorker[] = [];
@@ -402,8 +384,7 @@ describe('a worker that starts during a replacement', () => {
       const replaced = pool.reload();
       await t.waitFor(() => assert.equal(forks.length, 2), patience);
       const stopped = stops && pool.stop();
-      if (message === undefined) forks[1]?.emit('exit', 143, null);
-      else forks[1]?.emit('message', message);
+      forks[1]?.emit('exit', 143, null);
       await Promise.all([replaced, stopped]);
       const causes = events.flatMap((event) => (event.type === 'failure' ? [event.cause] : []));
       assert.deepEqual(
@@ -585,7 +566,7 @@ describe('a stop message during the start of a worker', () => {
     const folder = await mkdtemp(join(tmpdir(), 'workers-'));
     t.after(() => rm(folder, { recursive: true }));
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
-    const { code } = await runCommand(args, { env: { USERS_SERVICE_WORKER_PORTS: JSON.stringify(ports) } });
+    const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off']);
     assert.equal(code, 0);
     assert.deepEqual(
       servers.map(({ listening }) => listening),
@@ -599,7 +580,7 @@ describe('a primary whose workers cannot start', () => {
   const run = async (t: TestContext, code: string) => {
     const cwd = await mkdtemp(join(tmpdir(), 'workers-'));
     t.after(() => rm(cwd, { recursive: true }));
-    const text = `const isWorker = 'USERS_SERVICE_WORKER_PORTS' in process.env; ${code}`;
+    const text = `import { isWorker } from 'node:cluster'; ${code}`;
     return await runMain(['--workers', '2', '--port', '0', '--grpc-port', '0'], {
       env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(text)}` },
       cwd,

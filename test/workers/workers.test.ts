@@ -5,6 +5,7 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { freePorts } from '../kit/free-ports.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { lostLines, printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
@@ -57,7 +58,8 @@ describe('a pool of workers', { concurrency: 4 }, () => {
 
   // These tests run in this order, each with two running workers.
   it('that lasts', async (all) => {
-    const running = await start(all);
+    const [port, grpcPort] = await freePorts(2);
+    const running = await start(all, ['--port', `${port}`, '--grpc-port', `${grpcPort}`]);
     const failures = () => running.lines.filter(({ event }) => event === 'failure');
 
     await all.test('workers serve the same ports over the same file', async (t) => {
