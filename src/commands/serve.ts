@@ -59,26 +59,25 @@ export const serve: Command = {
       log.flush();
     });
     const worker = config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink() : undefined;
-    let code: number | undefined;
     try {
-      code = await runUntilStopped(context, parsed, log, worker);
-      return code;
+      await runUntilStopped(context, parsed, log, worker);
     } catch (error) {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
     } finally {
       // Otherwise its connection to the primary would keep a worker alive that has failed to start.
       worker?.close();
       await log.end();
-      // If the reader of the log has stopped reading, its pipe would keep the process alive.
-      if (code === 0 && stdout.writableLength > 0) context.exit(0);
     }
+    // If the reader of the log has stopped reading, its pipe would keep the process alive.
+    if (stdout.writableLength > 0) context.exit(0);
+    return 0;
   },
 };
 
 /** What this process runs: the workers as their primary, or a service, alone or as a worker. */
 interface Runner {
-  /** Resolves when it listens, or to the exit code of a worker that has printed why it cannot start. */
-  start(): Promise<Addresses | number>;
+  /** Resolves when it listens. */
+  start(): Promise<Addresses>;
   stop(): Promise<void>;
   /** Uses the certificate and the keys from now on. The workers read them again. */
   reload(files: Files): Promise<void> | void;
@@ -88,13 +87,13 @@ interface Runner {
   kill?(): void;
 }
 
-/** Resolves to the exit code, after a signal has stopped the service in order, or when a worker cannot start. */
+/** Resolves after a signal has stopped the service in order. */
 async function runUntilStopped(
   context: CommandContext,
   parsed: ParsedConfig,
   log: Log,
   worker: WorkerLink | undefined,
-): Promise<number> {
+): Promise<void> {
   const { config } = parsed;
   const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
@@ -122,7 +121,6 @@ async function runUntilStopped(
   };
   onStop(context, (code) => end(code), ['SIGINT', 'SIGTERM']);
   const addresses = await runner.start();
-  if (typeof addresses === 'number') return addresses;
   end = () => stop();
   begin();
   keepNewObjectsYoung();
@@ -138,7 +136,6 @@ async function runUntilStopped(
   // A standby that does not respond must not delay the stop.
   reporting.abort();
   await Promise.all([reported, runner.stop()]);
-  return 0;
 }
 
 /**

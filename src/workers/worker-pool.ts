@@ -54,17 +54,16 @@ export class WorkerPool {
     this.#options = options;
   }
 
-  /** Resolves when all workers are listening, or to the exit code of one that has printed why it cannot start. */
-  async start(): Promise<Addresses | number> {
+  /** Resolves when all workers are listening. */
+  async start(): Promise<Addresses> {
     try {
-      // Start one first, so that an error that all workers would have is printed once.
+      // Start one first: it prints an error that all workers would have.
       const addresses = await (await this.#launch()).ready;
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...addresses });
       return addresses;
     } catch (error) {
       await this.#stopAll();
-      if (error instanceof ReportedExit) return error.code;
       throw error;
     }
   }
@@ -169,9 +168,8 @@ export class WorkerPool {
     });
     worker.once('exit', (code, signal) => {
       const reason = signal ?? `code ${code}`;
-      // Without effect if the worker was ready before. One that a signal has killed has printed no reason.
-      const message = `a worker exited before it was ready: ${reason}`;
-      end(signal === null ? Object.assign(new ReportedExit(message), { code }) : new Error(message));
+      // Without effect if the worker was ready before.
+      end(new Error(`a worker exited before it was ready: ${reason}`));
       if (child.readyAt === undefined || (child.stopping && code === 0)) return;
       this.reportFailure(`a worker ${child.stopping ? 'did not stop in order' : 'exited'}: ${reason}`);
       if (child.stopping) return;
@@ -217,16 +215,11 @@ export class WorkerPool {
 
   /** Reports why a worker did not start, unless the pool stops, which also ends workers that are starting. */
   #reportFailedStart(error: unknown): void {
-    if (!this.#isStopping) this.reportFailure(error instanceof ReportedExit ? error.message : error);
+    if (!this.#isStopping) this.reportFailure(error);
   }
 
   reportFailure(cause: unknown): void {
     this.#exited = sumSnapshots([this.#exited, oneFailure]);
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
-}
-
-/** A worker exited before it was ready, and has printed the reason itself. */
-class ReportedExit extends Error {
-  readonly code: number = 1;
 }

@@ -354,7 +354,7 @@ describe('a reload whose new worker does not start', () => {
     await pool.start();
     await pool.reload();
     await later;
-    const cause = 'a worker exited before it was ready: code 2';
+    const cause = new Error('a worker exited before it was ready: code 2');
     const message = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
     assert.deepEqual(events.slice(1), [
       { type: 'failure', where: 'process', cause },
@@ -387,10 +387,7 @@ describe('a worker that starts during a replacement', () => {
       forks[1]?.emit('exit', 143, null);
       await Promise.all([replaced, stopped]);
       const causes = events.flatMap((event) => (event.type === 'failure' ? [event.cause] : []));
-      assert.deepEqual(
-        causes.map((cause) => (cause instanceof Error ? cause.message : cause)),
-        reported === undefined ? [] : [reported],
-      );
+      assert.deepEqual(causes.map(messageOf), reported === undefined ? [] : [reported]);
       // The outcome of the reload is of no use to a service that stops.
       const types = stops ? ['draining', 'closed'] : ['failure', 'warning'];
       assert.deepEqual(
@@ -450,7 +447,7 @@ describe('the time of a worker to stop', () => {
       const options = `${drain} --port 0 --grpc-port off`.split(' ');
       const database = 'sqlite:never-created.db';
       const { code, stderr } = await runCommand(['--workers', '2', '--database', database, ...options]);
-      assert.deepEqual([code, stderr], [3, '']);
+      assert.deepEqual([code, stderr], [1, 'users-service: a worker exited before it was ready: code 3\n']);
       assert.ok(mock.calls.some(({ arguments: [, ms] }) => ms === killedAfterMs));
     });
 });
@@ -610,10 +607,10 @@ describe('a primary whose workers cannot start', () => {
     assert.equal(code, 1);
   });
 
-  it('a primary lets a worker that exits with an error print the reason, and has its exit code', async (t) => {
+  it('a primary prints the exit code of a worker, which has printed the reason', async (t) => {
     const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(2) }`);
-    assert.equal(stderr, 'the reason\n');
-    assert.equal(code, 2);
+    assert.equal(stderr, 'the reason\nusers-service: a worker exited before it was ready: code 2\n');
+    assert.equal(code, 1);
   });
 
   it('a primary that a signal ends during the start ends its workers, which print nothing', async (t) => {
