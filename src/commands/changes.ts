@@ -3,7 +3,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
-import { DomainError, messageOf, unlessAborted } from '../domain/errors.ts';
+import { DomainError, unlessAborted } from '../domain/errors.ts';
 import type { Arguments, Command } from './command-line.ts';
 import { describeError, failedAt, onStop, UsageError, usageOf, write } from './command-line.ts';
 
@@ -64,7 +64,8 @@ export const changes: Command = {
         }
       } catch (error) {
         if (signal.aborted) break;
-        checkRetryable(error, url);
+        // Another error would occur again.
+        if (!(error instanceof DomainError || isLost(error))) throw error;
         context.stderr.write(`users-service: ${describeError(error)}\n`);
         if (error instanceof DomainError && error.kind === 'gone') return goneCode;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
@@ -86,15 +87,10 @@ function checkGone(events: readonly Event[]): void {
   if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
 }
 
-/** Throws an error that would occur again after the next attempt to connect. */
-function checkRetryable(error: unknown, url: URL): void {
-  if (error instanceof DomainError) return;
-  // `fetch` refuses to send requests to the ports of other protocols.
-  if (error instanceof TypeError && messageOf(error.cause) === 'bad port')
-    throw new UsageError(`--url must have another port: ${url.port} is reserved for another protocol`);
+/** Whether the connection could not be made, or was lost. */
+function isLost(error: unknown): boolean {
   // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
-  const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
-  if (!isLost) throw error;
+  return error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
 }
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
@@ -169,13 +165,7 @@ async function checkResponse(response: Response): Promise<void> {
   const { status, headers } = response;
   const isStream = /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '');
   if (status === 200 && isStream) return;
-  const body = await response.text();
-  const location = status >= 300 && status < 400 ? headers.get('location') : null;
-  if (location !== null) {
-    const origin = URL.parse(location, response.url)?.origin ?? 'an address that is not valid';
-    throw new Error(`${response.url} answers ${status}: it redirects to ${origin}`);
-  }
-  const reason = reasonOf(body) ?? (isStream ? '' : 'not a stream of changes');
+  const reason = reasonOf(await response.text()) ?? (isStream ? '' : 'not a stream of changes');
   const message = `${response.url} answers ${status}: ${reason}`;
   if (status === 410) throw new DomainError('gone', message);
   if (status >= 500 || status === 408 || status === 429) throw new DomainError('unavailable', message);
