@@ -23,8 +23,9 @@ export interface Log {
 
 // One write for each line would cost more than the request that the line reports.
 const flushAfterMs = 20;
-// A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes mix only if one is longer.
-const maxTextBytes = 4_096;
+// A pipe accepts 4,096 bytes in one atomic write (PIPE_BUF), so lines of several processes mix only if one is longer. The
+// rest is for a line about dropped lines.
+const maxTextBytes = 4_000;
 // When the reader stops reading, lines beyond about 4 MiB are dropped.
 const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
@@ -39,12 +40,10 @@ type Line =
   | (ListeningEvent & { readonly version: string })
   | { readonly type: 'dropped'; readonly count: number };
 
+/** Lines that are written together. */
 interface Text {
   text: string;
   bytes: number;
-  /** The number of lines in this text. */
-  events: number;
-  /** How many lines to report as dropped if this text is lost. A `dropped` line counts as those that it reports. */
   lines: number;
 }
 
@@ -55,56 +54,56 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   const toText = format === 'pretty' ? prettyText : jsonText;
   /** Complete lines that wait to be written. */
   const texts: Text[] = [];
-  let dropped = 0;
-  /** Lines that could not be written since the last successful write. The next success adds them to `dropped`. */
-  let failed = 0;
   let lost = 0;
+  /** The number of lost lines that `dropped` lines have reported. */
+  let reported = 0;
+  /** Whether the last write failed. */
+  let hasFailed = false;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;
   let time = '';
 
-  const toLine = (event: Line, count: number, maxLength: number): Text => {
-    const lines = event.type === 'dropped' ? event.count : 1;
-    const line = `${toText(event, time, count, maxLength)}\n`;
-    const bytes = Buffer.byteLength(line);
-    // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F on. Of
-    // these, only U+007F is ASCII, and it is harmless.
-    if (bytes === line.length) return { text: line, bytes, events: 1, lines };
-    const text = escapeControls(line);
-    return { text, bytes: Buffer.byteLength(text), events: 1, lines };
-  };
-  const add = (event: Line, count = 1): void => {
+  const toLine = (event: Line, count = 1, maxLength = maxFieldLength): string => {
     // All lines of the same millisecond use the same text of its time.
     if (now !== Date.now()) {
       now = Date.now();
       time = new Date(now).toISOString();
     }
-    let line = toLine(event, count, maxFieldLength);
-    if (line.bytes > maxTextBytes) line = toLine(event, count, shortFieldLength);
-    const last = texts.at(-1);
-    if (last !== undefined && last.bytes + line.bytes <= maxTextBytes) {
-      last.text += line.text;
-      last.bytes += line.bytes;
-      last.events += line.events;
-      last.lines += line.lines;
-    } else texts.push(line);
+    const raw = `${toText(event, time, count, maxLength)}\n`;
+    // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F on. Of
+    // these, only U+007F is ASCII, and it is harmless.
+    const line = Buffer.byteLength(raw) === raw.length ? raw : escapeControls(raw);
+    const isTooLong = Buffer.byteLength(line) > maxTextBytes && maxLength > shortFieldLength;
+    return isTooLong ? toLine(event, count, shortFieldLength) : line;
   };
   const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
-      dropped += 1;
       lost += 1;
       return;
     }
-    if (dropped > 0) add({ type: 'dropped', count: dropped });
-    dropped = 0;
-    add(event, count);
+    const text = toLine(event, count);
+    const bytes = Buffer.byteLength(text);
+    const last = texts.at(-1);
+    if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
+      last.text += text;
+      last.bytes += bytes;
+      last.lines += 1;
+    } else texts.push({ text, bytes, lines: 1 });
     timer ??= setTimeout(write, flushAfterMs);
   };
-  const send = ({ text, events, lines }: Text): void => {
+  /** Writes a text after a line about the lines that were lost since the last such line. */
+  const send = ({ text, lines }: Text): void => {
+    const count = lost - reported;
+    reported = lost;
+    const report = count > 0 ? toLine({ type: 'dropped', count }) : '';
     // A full disk may have accepted the beginning of a line.
-    sink.write(failed > 0 ? `\n${text}` : text, (error) => {
-      if (error) [failed, lost] = [failed + lines, lost + events];
-      else [dropped, failed] = [dropped + failed, 0];
+    const start = hasFailed ? '\n' : '';
+    sink.write(`${start}${report}${text}`, (error) => {
+      hasFailed = Boolean(error);
+      if (hasFailed) {
+        lost += lines;
+        reported -= count;
+      }
       write();
     });
   };
@@ -118,9 +117,6 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       send(text);
     }
   };
-  const writeAll = (): void => {
-    for (const text of texts.splice(0)) send(text);
-  };
   const { printLimited, endSecond } = limitFloods(print);
   return {
     observe(event) {
@@ -133,7 +129,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     lost: () => lost,
     flush() {
       endSecond();
-      writeAll();
+      for (const text of texts.splice(0)) send(text);
     },
     async end() {
       endSecond();
@@ -145,9 +141,8 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
         }
       };
       await waitForReader();
-      for (const { lines } of texts.splice(0)) dropped += lines;
-      if (dropped + failed > 0) add({ type: 'dropped', count: dropped + failed });
-      writeAll();
+      for (const { lines } of texts.splice(0)) lost += lines;
+      if (lost > reported) send({ text: '', bytes: 0, lines: 0 });
       await waitForReader();
     },
   };

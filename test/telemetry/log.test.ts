@@ -352,7 +352,7 @@ describe('writing log lines', () => {
     const events = file.split('\n').flatMap((line) => (line.length > 10 ? [JSON.parse(line)] : []));
     assert.deepEqual(
       events.map(({ id, event, count }) => id ?? [event, count]),
-      ['first', ['dropped', 2], 'second'],
+      [['dropped', 2], 'first', 'second'],
     );
   });
 
@@ -372,9 +372,9 @@ describe('writing log lines', () => {
     const events = disk.file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
     assert.deepEqual(
       events.map(({ event, count }) => count ?? event),
-      ['request', 40_001, 'request'],
+      [40_001, 'request', 'request'],
     );
-    assert.equal(log.lost(), 40_002, 'the lost report is a line too');
+    assert.equal(log.lost(), 40_001);
   });
 
   it('counts the lines of a lost report that shares a write with earlier lines', (t) => {
@@ -402,7 +402,7 @@ describe('writing log lines', () => {
       log.flush();
     }
     const counts = file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).count]));
-    assert.deepEqual(counts, [undefined, 40_001, undefined]);
+    assert.deepEqual(counts, [40_001, undefined, undefined]);
   });
 
   it('reports at its end the lines that could not be written before', async () => {
