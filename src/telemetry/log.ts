@@ -69,20 +69,22 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       now = Date.now();
       time = new Date(now).toISOString();
     }
-    const raw = `${toText(event, time, count, maxLength)}\n`;
+    const line = `${toText(event, time, count, maxLength)}\n`;
     // Most lines are ASCII, with one byte a character. JSON does not escape the control characters from U+007F on. Of
     // these, only U+007F is ASCII, and it is harmless.
-    const line = Buffer.byteLength(raw) === raw.length ? raw : escapeControls(raw);
-    const isTooLong = Buffer.byteLength(line) > maxTextBytes && maxLength > shortFieldLength;
-    return isTooLong ? toLine(event, count, shortFieldLength) : line;
+    return Buffer.byteLength(line) === line.length ? line : escapeControls(line);
   };
   const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
       lost += 1;
       return;
     }
-    const text = toLine(event, count);
-    const bytes = Buffer.byteLength(text);
+    let text = toLine(event, count);
+    let bytes = Buffer.byteLength(text);
+    if (bytes > maxTextBytes) {
+      text = toLine(event, count, shortFieldLength);
+      bytes = Buffer.byteLength(text);
+    }
     const last = texts.at(-1);
     if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
       last.text += text;
