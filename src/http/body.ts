@@ -87,7 +87,9 @@ export function readBody(
   const isAlone = isOnlyReader(message);
   let length = 0;
   let pauseAt = pauseEveryBytes;
-  const onData = (chunk: Buffer): void => {
+  const onData = (data: Buffer | string): void => {
+    // It is text if the host has called `setEncoding`, as to keep the body for a signature.
+    const chunk = typeof data === 'string' ? Buffer.from(data, message.readableEncoding ?? 'utf8') : data;
     length += chunk.length;
     if (length > maxBytes) {
       stop();

@@ -226,6 +226,23 @@ it('uses a compressed body that a parser of the host has already read', async (t
   assert.deepEqual([created.status, await created.json()], [201, { id: 1, name: 'Ada' }]);
 });
 
+for (const encoding of ['utf8', 'base64'] as const) {
+  it(`reads a short and a long body of which the host also keeps the ${encoding} text`, async (t) => {
+    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const server = createServer((request, response) => {
+      request.setEncoding(encoding).on('data', () => undefined);
+      listener(request, response);
+    });
+    const url = await listenOn(t, server);
+    for (const text of ['é', 'é'.repeat(200_000)]) {
+      const body = JSON.stringify(text);
+      const headers = { 'content-type': 'application/json' };
+      const echoed = await fetch(`${url}/echo`, { method: 'POST', headers, body });
+      assert.deepEqual([echoed.status, await echoed.json()], [200, { youSent: text }]);
+    }
+  });
+}
+
 it('keeps the Vary that middleware of the host has set', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), cors: ['https://a.example'] });
   const server = createServer((request, response) => {
