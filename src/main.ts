@@ -14,8 +14,9 @@ if (home) {
   const { existsSync, mkdirSync } = await import('node:fs');
   const cache = `${home}/.cache`;
   try {
-    // Node.js would also create the home, or try for ever if that is impossible, as in /proc.
-    if (!existsSync(cache)) mkdirSync(cache);
+    // Node.js would also create the home, or try for ever if that is impossible, as in /proc. With some umasks, a new
+    // folder would be open to other users, who could put code into it.
+    if (!existsSync(cache)) mkdirSync(cache, 0o700);
     (await import('node:module')).enableCompileCache(`${cache}/users-service`);
   } catch {
     // Without such a folder, only the start is slower.

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
 import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { platform, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
@@ -509,6 +509,9 @@ describe('the process of the service', () => {
     }
     for (const folder of [home, profile]) {
       assert.deepEqual(await readdir(folder), ['.cache']);
+      // Windows has no such modes.
+      if (platform() !== 'win32')
+        assert.equal(((await stat(join(folder, '.cache'))).mode & 0o777).toString(8), '700');
       assert.notDeepEqual(await readdir(join(folder, '.cache', 'users-service')), []);
     }
   });
