@@ -41,52 +41,36 @@ export interface Pacer {
  */
 export class PacedSocket extends Duplex {
   readonly #socket: Socket;
-  readonly #pacer: Pacer;
   /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
-  #onRead: (() => void) | undefined;
+  #onRead = (): void => undefined;
 
   constructor(socket: Socket, pacer: Pacer) {
     super({ readableHighWaterMark: 1 });
     this.#socket = socket;
-    this.#pacer = pacer;
-    socket
-      .on('data', (bytes: Buffer) => {
-        // Most packets are short, and the event loop is usually free.
-        if (bytes.length <= sliceBytes && this.readableLength === 0 && pacer.isFree(performance.now())) {
-          this.push(bytes);
-        } else {
-          socket.pause();
-          void this.#pushSlices(bytes);
-        }
-      })
-      .on('end', () => {
-        // While slices are pushed, the socket is paused, but may end.
-        if (!socket.isPaused()) this.push(null);
-      })
-      .on('close', () => this.destroy());
+    socket.on('close', () => this.destroy());
+    // It fails only when the socket closes.
+    this.#readSlices(pacer).catch(() => undefined);
   }
 
-  async #pushSlices(bytes: Buffer): Promise<void> {
-    for (let start = 0; start < bytes.length; start += sliceBytes) {
-      if (this.readableLength > 0) {
-        await new Promise<void>((resolve) => {
-          this.#onRead = resolve;
-        });
+  async #readSlices(pacer: Pacer): Promise<void> {
+    const packets: AsyncIterable<Buffer> = this.#socket.iterator({ destroyOnReturn: false });
+    for await (const bytes of packets) {
+      for (let start = 0; start < bytes.length; start += sliceBytes) {
+        // Most packets are short, and the event loop is usually free.
+        if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
+        const isRead = this.push(bytes.subarray(start, start + sliceBytes));
+        if (!isRead) {
+          await new Promise<void>((resolve) => {
+            this.#onRead = resolve;
+          });
+        }
       }
-      await this.#pacer.pause();
-      if (this.destroyed) return;
-      this.push(bytes.subarray(start, start + sliceBytes));
     }
-    if (this.#socket.readableEnded) this.push(null);
-    else this.#socket.resume();
+    this.push(null);
   }
 
   override _read(): void {
-    this.#onRead?.();
-  }
-
-  override _write(bytes: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#socket.write(bytes, done);
+    this.#onRead();
   }
 
   // HTTP/2 writes several short chunks at a time.
