@@ -11,23 +11,22 @@ const sliceBytes = 4 * 1024;
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
-// About a hundred of the shortest messages, which grpc-js parses together.
-const messageSliceBytes = 512;
-// About a dozen messages: each needs a decompressor, which takes as long as a call.
-const compressedSliceBytes = 64;
-// A chunk needs about 100 bytes besides its own.
-const shortChunkBytes = 64;
+// About a dozen of the shortest messages, each of which may need a decompressor, which takes as long as a call. A chunk
+// needs about 100 bytes besides its own.
+const chunkBytes = 64;
 const maxShortChunks = 1_000;
-// Node.js allows 128 headers too. grpc-js splits binary metadata at commas, and each value needs some 200 bytes.
-const maxBinaryValues = 128;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
 const resourceExhausted = 8;
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
-const maxTimeoutMs = 2 ** 31 - 1;
-// Only in these units can a timeout of 8 digits, the maximum, be too long for a timer.
-const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
+// The headers that the service and grpc-js use.
+// biome-ignore format: one line for each name is longer to read.
+const usedHeaders = [
+  'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', 'x-request-id', 'traceparent',
+];
+// A timeout of several days. grpc-js keeps 32 bits of its ms, so a longer one may end the call at once.
+const longTimeout = /^\d{3,}\s*H|^\d{5,}\s*M|^\d{7,}\s*S/;
 
 /** The scheduler of the event loop, which the HTTP API uses too. */
 export interface Pacer {
@@ -112,17 +111,11 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
         if (!stream.closed) respond.apply(stream, response);
       };
     }
-    const isCompressed = headers['grpc-encoding'] !== undefined;
-    stream.push = slicing(stream, isCompressed ? compressedSliceBytes : messageSliceBytes, refuse);
-    const binaryValues = cleanMetadata(headers);
+    for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
+    stream.push = slicing(stream, refuse);
     open.push(stream);
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
-    if (binaryValues > maxBinaryValues) {
-      refuse(stream, 'the metadata has too many values');
-      // grpc-js would still read these values.
-      for (const name in headers) if (isBinary(name)) delete headers[name];
-    }
   };
   const remove = (message: unknown): void => {
     const index = open.lastIndexOf((message as { stream: Http2Stream }).stream);
@@ -140,30 +133,10 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   };
 }
 
-/** Removes metadata that grpc-js handles badly. Returns the number of binary values. */
-function cleanMetadata(headers: IncomingHttpHeaders): number {
-  // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
-  if (isLongTimeout(String(headers['grpc-timeout']))) delete headers['grpc-timeout'];
-  let binaryValues = 0;
-  for (const name in headers) {
-    // grpc-js ignores invalid metadata too, but logs it, API keys included.
-    if (!isValid(name, headers[name])) delete headers[name];
-    else if (isBinary(name)) binaryValues += String(headers[name]).split(',', maxBinaryValues + 1).length;
-  }
-  return binaryValues;
-}
-
-function isLongTimeout(timeout: string): boolean {
-  return Number.parseInt(timeout, 10) * (msPerUnit[timeout.slice(-1)] ?? 0) > maxTimeoutMs;
-}
-
-function isValid(name: string, value: unknown): boolean {
-  if (name.startsWith(':')) return true;
-  return /^[0-9a-z_.-]+$/.test(name) && (isBinary(name) || /^[ -~]*$/.test(String(value)));
-}
-
-function isBinary(name: string): boolean {
-  return name.endsWith('-bin');
+/** grpc-js would keep 200 bytes for each value of a list in binary metadata, and log invalid values, as of API keys. */
+function isUsed(name: string, value: string): boolean {
+  if (name === 'grpc-timeout' && longTimeout.test(value)) return false;
+  return name.startsWith(':') || (usedHeaders.includes(name) && /^[ -~]*$/.test(value));
 }
 
 /**
@@ -171,29 +144,26 @@ function isBinary(name: string): boolean {
  * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
  * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
  */
-function slicing(stream: Http2Stream, maxBytes: number, refuse: (stream: Http2Stream, why: string) => void) {
+function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, why: string) => void) {
   const { push } = Readable.prototype;
-  let hasChunk = false;
   let shortChunks = 0;
   return (chunk: Buffer | null): boolean => {
-    // The end of a stream that was reset would let grpc-js run the handler of an incomplete request. After a reset
-    // without an error, Node.js destroys the stream only once it was read to this end.
-    if (chunk === null && stream.aborted) queueMicrotask(() => stream.destroy());
-    if (chunk === null) return !stream.destroyed && !stream.aborted && push.call(stream, chunk);
-    if (chunk.length < shortChunkBytes) {
+    if (chunk === null) {
+      // The end of a stream that was reset would let grpc-js run the handler of an incomplete request. After a reset
+      // without an error, Node.js destroys the stream only once it was read to this end.
+      if (stream.aborted) queueMicrotask(() => stream.destroy());
+      return !stream.destroyed && !stream.aborted && push.call(stream, chunk);
+    }
+    if (chunk.length < chunkBytes) {
       shortChunks += 1;
       if (shortChunks === maxShortChunks + 1) refuse(stream, 'a call has too many short chunks');
     }
-    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. So a copy
-    // is kept instead, but not of the first chunk of a stream, because most calls have no other. Not from the pool of
-    // buffers, because other copies would keep its whole memory too.
-    const isSmallPart = chunk.length < chunk.buffer.byteLength / 2;
-    const kept = isSmallPart && hasChunk ? Buffer.from(new Uint8Array(chunk).buffer) : chunk;
-    hasChunk = true;
-    if (kept.length <= maxBytes) return push.call(stream, kept);
+    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. The pool of
+    // buffers would keep other copies with this one.
+    const copy = Buffer.from(new Uint8Array(chunk).buffer);
     let isWanted = true;
-    for (let start = 0; start < kept.length; start += maxBytes) {
-      isWanted = push.call(stream, kept.subarray(start, start + maxBytes));
+    for (let start = 0; start < copy.length; start += chunkBytes) {
+      isWanted = push.call(stream, copy.subarray(start, start + chunkBytes));
     }
     return isWanted;
   };
