@@ -14,6 +14,7 @@ import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions, schemeOf } from '../../src/storage/open.ts';
+import { poolNumbers } from '../../src/storage/postgres/connection.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
 import { embeddedNumbers, optionTypes } from '../../src/storage/store.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
@@ -172,7 +173,7 @@ test('the documentation lists the options of openStore with their defaults and r
       ([, name = '', value = '']) => [name, Number(value.replaceAll('_', ''))] as const,
     ),
   );
-  const shared = Object.entries(embeddedNumbers).map(([name, [value]]) => [name, value] as const);
+  const shared = Object.entries({ ...embeddedNumbers, ...poolNumbers }).map(([name, [value]]) => [name, value] as const);
   const defaults = new Map<string, number>([...literals, ...shared]);
   for (const [i, [, shown, range = '', , stores = '']] of rows.entries()) {
     const [min, max] = range.replaceAll(',', '').match(/\d+/g) ?? [];
@@ -190,7 +191,7 @@ test('the documentation lists the options of openStore with their defaults and r
 test('the documentation has the numbers of connections to PostgreSQL', () => {
   const numberIn = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]);
   const pool = sourceOf('storage/postgres/pool');
-  const calls = numberIn(sourceOf('storage/postgres/store'), /^ {2}poolSize: \[(\d+),/m);
+  const [calls] = poolNumbers.poolSize;
   const feed = numberIn(pool, /^export const feedConnections = (\d+);/m);
   const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
   const { rows } = tableOf('connections');

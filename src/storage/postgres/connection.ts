@@ -3,6 +3,7 @@ import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
 import type { Client } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
+import { maxTimerMs } from '../../domain/range.ts';
 import { connectError } from './errors.ts';
 import type { Hosts } from './hosts.ts';
 
@@ -35,22 +36,25 @@ export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without
   return first;
 }
 
-/** Receives warnings for the operator of the database. */
 export type Warn = (message: string) => void;
 
+export const poolNumbers = {
+  poolSize: [10, 1, 1_000],
+  waitTimeoutMs: [2_000, 1, maxTimerMs],
+  maxWaiting: [1_000, 0, 1_000_000],
+  // Leaves room for the watchdog, which waits a little longer than the server.
+  statementTimeoutMs: [10_000, 1, maxTimerMs - 10_000],
+  lockTimeoutMs: [5_000, 1, maxTimerMs],
+  idleInTransactionTimeoutMs: [10_000, 1, maxTimerMs],
+  pingTimeoutMs: [1_000, 1, maxTimerMs],
+} as const;
+
 /** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
-export interface PoolSettings {
+export interface PoolSettings extends Readonly<Record<keyof typeof poolNumbers, number>> {
   /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
   readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */
   readonly writable: boolean;
-  readonly poolSize: number;
-  readonly maxWaiting: number;
-  readonly waitTimeoutMs: number;
-  readonly pingTimeoutMs: number;
-  readonly statementTimeoutMs: number;
-  readonly lockTimeoutMs: number;
-  readonly idleInTransactionTimeoutMs: number;
 }
 
 // Settings with which an acknowledged write could be lost.
@@ -159,9 +163,8 @@ export class Connection {
     const { remoteAddress: host, remotePort: port } = stream;
     const path = `${client.host}/.s.PGSQL.${client.port}`;
     const request = Buffer.alloc(16);
-    for (const [i, word] of [request.length, cancelCode, processIdOf(client), key].entries()) {
-      request.writeInt32BE(word, i * 4);
-    }
+    const words = [request.length, cancelCode, processIdOf(client), key];
+    for (const [i, word] of words.entries()) request.writeInt32BE(word, i * 4);
     const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
     // A pooler forgets the key when the connection ends, so the request is sent first.
     setTimeout(() => this.destroy(), cancelGraceMs).unref();

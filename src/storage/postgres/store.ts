@@ -1,11 +1,10 @@
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
-import { maxTimerMs } from '../../domain/range.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore, readStoreNumbers } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import { type PoolSettings, type Sql, types, type Warn } from './connection.ts';
+import { type PoolSettings, poolNumbers, type Sql, types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { idempotencyKeys } from './idempotency.ts';
@@ -62,14 +61,7 @@ export interface PostgresStoreOptions {
 }
 
 const numbers = {
-  poolSize: [10, 1, 1_000],
-  waitTimeoutMs: [2_000, 1, maxTimerMs],
-  maxWaiting: [1_000, 0, 1_000_000],
-  // Leaves room for the watchdog, which waits a little longer than the server.
-  statementTimeoutMs: [10_000, 1, maxTimerMs - 10_000],
-  lockTimeoutMs: [5_000, 1, maxTimerMs],
-  idleInTransactionTimeoutMs: [10_000, 1, maxTimerMs],
-  pingTimeoutMs: [1_000, 1, maxTimerMs],
+  ...poolNumbers,
   // About thirty years, because the timestamps of the server are limited too.
   idempotencyTtlMs: [idempotencyTtlMs, 1, 1_000_000_000_000],
   changesKept: [defaultChangesKept, 0, maxChangesKept],

@@ -1,20 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
-import type { Scratch } from '../store.ts';
-import { firstOf, type Sql } from './connection.ts';
+import { readStoreNumbers, type Scratch } from '../store.ts';
+import { firstOf, poolNumbers, type Sql } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
 // Creating and removing schemas takes longer than the calls of a service.
-const limits = {
-  poolSize: 1,
-  maxWaiting: 1_000,
-  waitTimeoutMs: 10_000,
-  pingTimeoutMs: 10_000,
-  statementTimeoutMs: 60_000,
-  lockTimeoutMs: 60_000,
-  idleInTransactionTimeoutMs: 60_000,
-};
+const slow = { poolSize: 1, waitTimeoutMs: 10_000, statementTimeoutMs: 60_000, lockTimeoutMs: 60_000 };
+const limits = readStoreNumbers(slow, poolNumbers);
 
 /** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
 async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
