@@ -173,7 +173,9 @@ test('the documentation lists the options of openStore with their defaults and r
       ([, name = '', value = '']) => [name, Number(value.replaceAll('_', ''))] as const,
     ),
   );
-  const shared = Object.entries({ ...embeddedNumbers, ...poolNumbers }).map(([name, [value]]) => [name, value] as const);
+  const shared = Object.entries({ ...embeddedNumbers, ...poolNumbers }).map(
+    ([name, [value]]) => [name, value] as const,
+  );
   const defaults = new Map<string, number>([...literals, ...shared]);
   for (const [i, [, shown, range = '', , stores = '']] of rows.entries()) {
     const [min, max] = range.replaceAll(',', '').match(/\d+/g) ?? [];
