@@ -1,5 +1,4 @@
-import { existsSync, statfsSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -148,13 +147,7 @@ function checkLogIndex(path: string): void {
 
 /** An error of SQLite with its cause, if the error itself does not say it. */
 function explained(path: string, caught: unknown): unknown {
-  const disk = diskError(caught);
-  if (disk !== undefined) {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    const free = Math.floor((bavail * bsize) / 1024);
-    return new Error(`${disk.message}, and its disk has ${free} KiB free`, { cause: caught });
-  }
-  if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
+  if (!isBusy(caught) || existsSync(`${path}-shm`)) return diskError(caught) ?? caught;
   const problem = `the database is locked by another process, and ${path}-shm is missing`;
   return new Error(problem, { cause: caught });
 }
