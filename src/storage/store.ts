@@ -13,7 +13,6 @@ import {
   type Created,
   type CreateOptions,
   idempotencyTtlMs,
-  mapAnswer,
   type Store,
   type StoreSummary,
 } from '../domain/repository.ts';
@@ -38,7 +37,7 @@ export interface StoreBackend {
     read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
     position(options?: CallOptions): Answer<number>;
   };
-  /** Converts an error that a call throws synchronously. Default: `DomainError.from`. */
+  /** Converts the error of a call. Default: `DomainError.from`. */
   readonly toError?: (caught: unknown) => DomainError;
   readonly operations: Readonly<Record<RecordKind, TableOperations>>;
   ping(options?: CallOptions): Answer<void>;
@@ -130,7 +129,7 @@ export function createStore(backend: StoreBackend): Store {
     async (...args: Args): Promise<T> => {
       try {
         enter(args.at(-1) as CallOptions | undefined);
-        return call(...args);
+        return await call(...args);
       } catch (caught) {
         throw toError(caught);
       }
@@ -141,10 +140,10 @@ export function createStore(backend: StoreBackend): Store {
     const owner = userId === undefined ? {} : { userId };
     const keyOf = (id: number): Key => (userId === undefined ? [id] : [id, userId]);
     /** The result of an empty list; `undefined` if it belongs to a missing user. */
-    const ifOwned = <T>(result: T, options?: CallOptions): Answer<T | undefined> => {
-      if (userId === undefined) return result;
+    const ifOwned = async <T>(result: T, options?: CallOptions): Promise<T | undefined> => {
       // Not by `users.get`, which fails if the store has begun to close during the call.
-      return mapAnswer(backend.operations.users.get([userId], options), (user) => user && result);
+      const isOwned = userId === undefined || (await backend.operations.users.get([userId], options));
+      return isOwned ? result : undefined;
     };
     return {
       // Returns no promise if the database returns none: each would cost a microtask.
@@ -156,17 +155,14 @@ export function createStore(backend: StoreBackend): Store {
           return Promise.reject(toError(caught));
         }
       },
-      // These functions must not be async, because `guarded` converts only errors that are thrown synchronously.
-      list: guarded((query, options) =>
-        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), (rows) =>
-          rows.length > 0 ? toPage(rows, query) : ifOwned({ items: rows }, options),
-        ),
-      ),
-      count: guarded((filter, options) =>
-        mapAnswer(records.count({ ...filter, ...owner }, options), (count) =>
-          count > 0 ? count : ifOwned(count, options),
-        ),
-      ),
+      list: guarded(async (query, options) => {
+        const rows = await records.list({ ...query.filter, ...owner }, query, options);
+        return rows.length > 0 ? toPage(rows, query) : ifOwned({ items: rows }, options);
+      }),
+      count: guarded(async (filter, options) => {
+        const count = await records.count({ ...filter, ...owner }, options);
+        return count > 0 ? count : ifOwned(count, options);
+      }),
       create: guarded((draft, options) => records.create({ ...draft, ...owner }, options)),
       update: guarded((id, patch, options) => records.update(keyOf(id), patch, options)),
       delete: guarded((id, options) => records.delete(keyOf(id), options)),
