@@ -1,13 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
 import { ChangesGone, changeTypes, importPosition, toChangePage } from '../../domain/change.ts';
-import { byKind, type RecordKind } from '../../domain/record.ts';
 import { limitSql } from '../sql.ts';
-import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
 // After this many added changes, up to four times as many old changes are deleted. So the feed shrinks after its limit
-// was lowered, and no single write deletes all of them.
+// was lowered, and no write of one record deletes all of them.
 const changesPerTrim = 256;
 const maxTrimmed = 1_024;
 
@@ -22,14 +20,6 @@ export type ChangeLog = ReturnType<typeof changeLog>;
  */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
-  const insertChildDeletions = byKind((kind) =>
-    childTables(tables[kind]).map((child) =>
-      db.prepare(`
-        INSERT INTO changes (${changeColumns})
-        SELECT '${child.record}.deleted', ?, ${recordSql(child)}, user_id, ?, ?
-        FROM ${child.name} WHERE user_id = ? ORDER BY id`),
-    ),
-  );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
   const insertRestart = db.prepare(`
     INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
@@ -45,17 +35,13 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     raiseGone.run(count);
     trim.run();
   };
-  const countAdded = (count: number): void => {
-    untrimmed += count;
-    if (untrimmed < changesPerTrim) return;
-    untrimmed = 0;
-    keepOnly(changesKept);
-  };
   const restart = (): void => {
     insertRestart.run(importPosition());
     keepOnly(0);
   };
   return {
+    isKept: changesKept > 0,
+
     /** Makes all earlier positions `gone`, after a write that the feed does not contain. */
     restart,
 
@@ -64,7 +50,10 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
       try {
         if (changesKept > 0) {
           insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
-          countAdded(1);
+          untrimmed += 1;
+          if (untrimmed < changesPerTrim) return;
+          untrimmed = 0;
+          keepOnly(changesKept);
         } else if (last.get()?.[0] !== restartedAt) {
           // One restart is enough while its row is still the last one: it was not rolled back, and no other process has
           // added a change. No client has this position, because all processes keep a feed or none does.
@@ -77,21 +66,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
         throw caught;
       }
     },
-
-    /** Adds a deletion for each record that belongs to this one. */
-    addChildDeletions(kind: RecordKind, id: number, { requestId, key }: Origin = {}): void {
-      if (changesKept === 0) return;
-      for (const insert of insertChildDeletions[kind]) {
-        countAdded(Number(insert.run(Date.now(), requestId ?? null, key ?? null, id).changes));
-      }
-    },
   };
-}
-
-/** The record of a row as JSON, for a table whose columns all have a value. */
-function recordSql(table: Table): string {
-  const fields = table.columns.map(({ field, name }) => `'${field}', ${name}`);
-  return `json_object(${fields.join(', ')})`;
 }
 
 // Maximum number of changes that a read examines. More would block the thread of all requests for too long.

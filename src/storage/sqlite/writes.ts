@@ -6,7 +6,16 @@ import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
-import { type Column, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
+import {
+  type Column,
+  childTables,
+  columnNames,
+  type Key,
+  recordValues,
+  type Table,
+  tables,
+  toRecord,
+} from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
 import { prepareRows } from './reads.ts';
 
@@ -93,6 +102,10 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
   const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
   const find = prepareRows(db, findSql(table, '?'));
+  const children = childTables(table).map((child) => {
+    const sql = `SELECT ${columnNames(child.columns)} FROM ${child.name} WHERE user_id = ? ORDER BY id`;
+    return { ...child, rows: prepareRows(db, sql) };
+  });
   /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
@@ -127,8 +140,11 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
       const record = findExpected(key, expected);
       if (record === undefined) return false;
-      // Read the child records before they are deleted together with this record.
-      log.addChildDeletions(name, key[0], origin);
+      // The foreign key deletes the child records together with this one.
+      for (const child of log.isKept ? children : []) {
+        for (const row of child.rows.iterate(record.id))
+          log.add(`${child.record}.deleted`, toRecord<Row>(child.columns, row), origin);
+      }
       changeOne(remove, [record.id]);
       log.add(`${table.record}.deleted`, record, origin);
       return true;
