@@ -177,16 +177,15 @@ const maxLineBytes = 256 * 1024;
  * at U+2028 and U+2029, which a JSON text may contain.
  */
 async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
-  let rest = Buffer.alloc(0);
-  for await (const chunk of file.createReadStream() as AsyncIterable<Buffer>) {
-    rest = Buffer.concat([rest, chunk]);
-    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
-      yield rest.subarray(0, end);
-      rest = rest.subarray(end + 1);
-    }
+  let rest = '';
+  // In this encoding, each byte is a character.
+  for await (const chunk of file.createReadStream({ encoding: 'latin1' })) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) yield Buffer.from(line, 'latin1');
     if (rest.length > maxLineBytes) break;
   }
-  if (rest.length > 0) yield rest;
+  if (rest !== '') yield Buffer.from(rest, 'latin1');
 }
 
 function emptyBatch(): Batch {
