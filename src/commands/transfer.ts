@@ -46,14 +46,12 @@ export const copy: Command = {
     if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
     checkedUrl({ label: '--from', text: fromUrl });
     checkedUrl({ label: '--to', text: toUrl });
-    checkTarget(toUrl);
+    const [persistent, other] = [persistentOf(fromUrl), persistentOf(toUrl)];
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
-    const persistent = schemeOf(fromUrl)?.persistent;
-    if (persistent === schemeOf(toUrl)?.persistent && (await persistent?.isSame(toUrl, fromUrl)))
-      throw sameStore;
+    if (persistent === other && (await persistent.isSame(toUrl, fromUrl))) throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
@@ -107,8 +105,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 
 /** Opens a store to read from. Fails for a missing one, which would otherwise be created as an empty store. */
 export async function openSource(url: string, stderr: Writable): Promise<Store> {
-  if (schemeOf(url)?.persistent === undefined)
-    throw new UsageError(`${url} has no records: each process has its own`);
+  persistentOf(url);
   return await openStore(url, { ...longTimeouts, ...warnOn(stderr), mustExist: true });
 }
 
@@ -119,10 +116,11 @@ const warnOn = (stderr: Writable) => ({
   onWarning: (message: string) => stderr.write(`users-service: ${message}\n`),
 });
 
-/** Throws a `UsageError` for a store that loses its records when this process ends. */
-function checkTarget(url: string): void {
-  if (schemeOf(url)?.persistent === undefined)
-    throw new UsageError(`${url} loses all records when the command ends`);
+/** What commands do with a store. Throws a `UsageError` for one whose records end with its process. */
+function persistentOf(url: string) {
+  const persistent = schemeOf(url)?.persistent;
+  if (persistent === undefined) throw new UsageError(`${url} loses its records when its process ends`);
+  return persistent;
 }
 
 export const exportRecords: Command = {
@@ -205,7 +203,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdin, stdout, stderr } = context;
     const url = databaseUrl(flags, env);
-    checkTarget(url);
+    persistentOf(url);
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
     const input = path === '-' ? stdin : await openStream(path);

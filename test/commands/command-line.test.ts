@@ -109,7 +109,7 @@ describe('an invalid command line', () => {
     [['import', '--partial=yes'], '--partial takes no value'],
     [
       ['export', '/nowhere/all.ndjson', '--database', 'memory:'],
-      'memory: has no records: each process has its own',
+      'memory: loses its records when its process ends',
     ],
     [['export', '--database='], `--database must be ${urlForms}, not ""`],
     [['export', '--database', '-'], `--database must be ${urlForms}, not "-"`],

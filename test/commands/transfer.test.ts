@@ -615,7 +615,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
       input: user,
     });
     assert.equal(code, 2);
-    assert.equal(stderr, 'users-service: memory: loses all records when the command ends\n');
+    assert.equal(stderr, 'users-service: memory: loses its records when its process ends\n');
   });
 });
 
@@ -825,8 +825,8 @@ describe('copy', () => {
     ],
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
-    [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: has no records: each process has its own/, 2],
-    [['--from', 'sqlite:x.db', '--to', 'memory:'], /memory: loses all records when the command ends/, 2],
+    [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: loses its records when its process ends/, 2],
+    [['--from', 'sqlite:x.db', '--to', 'memory:'], /memory: loses its records when its process ends/, 2],
     [['--from', 'postgres://u:hunter2@127.0.0.1:1/x', '--to', 'sqlite:x.db'], /127\.0\.0\.1/, 1],
   ];
   for (const [args, message, expected] of wrong) {
