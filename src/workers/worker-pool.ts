@@ -17,13 +17,13 @@ export interface WorkerPoolOptions {
 
 interface Child {
   readonly worker: Worker;
-  /** Resolves when it listens, and fails if it exits before. */
-  readonly ready: Promise<Addresses>;
   readonly exited: Promise<void>;
   /** When it began to serve, by `performance.now()`. */
   readyAt?: number;
   stopping: boolean;
 }
+
+type ListeningChild = Child & { readonly addresses: Addresses };
 
 // A worker that keeps exiting is restarted after increasing pauses.
 const firstPauseMs = 100;
@@ -58,7 +58,7 @@ export class WorkerPool {
   async start(): Promise<Addresses> {
     try {
       // Start one first: it prints an error that all workers would have.
-      const addresses = await (await this.#launch()).ready;
+      const { addresses } = await this.#launch();
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...addresses });
       return addresses;
@@ -125,20 +125,12 @@ export class WorkerPool {
     await child.exited;
   }
 
-  /** Starts a worker, and resolves when it listens. */
-  async #launch(): Promise<Child> {
-    const child = this.#fork();
-    await child.ready;
-    // An earlier `stop` is lost, because the worker did not listen for messages yet.
-    if (child.stopping) sendTo(child.worker, 'stop');
-    return child;
-  }
-
-  #fork(): Child {
-    const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
+  /** Starts a worker, and resolves when it listens. Fails if it exits before. */
+  async #launch(): Promise<ListeningChild> {
+    const { promise: ready, resolve, reject } = Promise.withResolvers<ListeningChild>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
     const worker = forkWorker();
-    const child: Child = { worker, ready, exited, stopping: false };
+    const child: Child = { worker, exited, stopping: false };
     this.#children.add(child);
     const end = (error: Error): void => {
       this.#children.delete(child);
@@ -157,7 +149,9 @@ export class WorkerPool {
       } else {
         this.#metrics.set(worker, {});
         child.readyAt = performance.now();
-        resolve(message.ready);
+        // An earlier `stop` is lost, because the worker did not listen for messages yet.
+        if (child.stopping) sendTo(worker, 'stop');
+        resolve(Object.assign(child, { addresses: message.ready }));
       }
     });
     // Emitted after the last message, while `exit` may be emitted before it.
@@ -176,7 +170,7 @@ export class WorkerPool {
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
     });
-    return child;
+    return await ready;
   }
 
   async #refill(): Promise<void> {
@@ -196,7 +190,7 @@ export class WorkerPool {
     const signal = AbortSignal.timeout(reportTimeoutMs);
     const asked = [...this.#metrics.keys()].map((worker) => {
       sendTo(worker, 'report');
-      // Our own event, which `#fork` emits for the answer, or when the worker is gone.
+      // Our own event, which `#launch` emits for the answer, or when the worker is gone.
       return once(worker, 'report', { signal });
     });
     const late = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected').length;
