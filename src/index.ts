@@ -43,6 +43,7 @@ export { addUsersService, type UsersServiceOptions } from './grpc/users-service.
 export type { RequestListener } from './http/listener.ts';
 export type { ListenerLimits } from './http/request.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
+export { StartError, type StartOption } from './ports.ts';
 export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
 export { createRequestListener, type RequestListenerOptions } from './rest/listener.ts';
 export {
@@ -51,7 +52,6 @@ export {
   type Service,
   type ServiceOptions,
 } from './service.ts';
-export { StartError, type StartOption } from './start-error.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
 export type {
   Addresses,

@@ -1,9 +1,8 @@
 import { flushCompileCache } from 'node:module';
 import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
-import { tryPort } from '../ports.ts';
+import { StartError, tryPort } from '../ports.ts';
 import { createService } from '../service.ts';
-import { StartError } from '../start-error.ts';
 import type { Addresses, Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../telemetry/metrics.ts';
