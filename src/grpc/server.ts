@@ -1,6 +1,5 @@
 import { addAbortListener, once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcOptions } from './app.ts';
 import { limitStreams, PacedSocket, type Pacer } from './http2-limits.ts';
 
@@ -14,8 +13,6 @@ export interface GrpcServerOptions extends GrpcOptions {
   /** Maximum number of open connections; 0 for no limit. */
   readonly maxConnections: number;
   readonly pacer: Pacer;
-  /** Returns the settings of new connections, the same object until they change. Default: no TLS. */
-  readonly tls?: () => SecureContextOptions | undefined;
 }
 
 /**
@@ -82,7 +79,7 @@ export class GrpcServer {
   }
 
   async #accept(socket: Socket): Promise<void> {
-    const { maxConnections, observe, pacer, tls } = this.#options;
+    const { maxConnections, observe, pacer } = this.#options;
     if (maxConnections > 0 && this.#sockets.size >= maxConnections) {
       const reason = 'too many connections are open';
       observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
@@ -101,7 +98,7 @@ export class GrpcServer {
       paced.on('data', () => {
         this.#isReading = true;
       });
-      app.accept(paced, tls?.());
+      app.accept(paced);
       paced.on('data', () => {
         this.#isReading = false;
       });
