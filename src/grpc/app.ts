@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Repository } from '../domain/repository.ts';
-import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
+import { reportCalls, type UnaryOptions } from './call.ts';
 import { addHealth, addReflection, type OpenStreams } from './standard-services.ts';
 import { UsersService, userHandlers } from './users.ts';
 
@@ -53,7 +53,6 @@ export function createGrpcApp(options: GrpcOptions) {
     'grpc.enable_channelz': 0,
     interceptors: [reportCalls(options.observe)],
   });
-  handleUnknownMethods(server);
   server.addService(UsersService, userHandlers(options.repository, options));
   const streams: OpenStreams = new Set();
   const setServing = addHealth(server, streams);

@@ -1,5 +1,4 @@
-import type { EventEmitter } from 'node:events';
-import type { handleUnaryCall, Server, ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
+import type { handleUnaryCall, ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { Access, Scope } from '../domain/access.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -101,7 +100,7 @@ function cancelError(call: { getDeadline(): unknown }): DomainError {
     : new DomainError('cancelled', 'the request was cancelled');
 }
 
-function reporter(observe: Observe, path: string, isKnownMethod = true, isStream = false) {
+function reporter(observe: Observe, path: string, isStream = false) {
   const startedAt = performance.now();
   return (metadata: Metadata, code: status): void =>
     observe({
@@ -112,17 +111,17 @@ function reporter(observe: Observe, path: string, isKnownMethod = true, isStream
       path,
       status: code,
       durationMs: performance.now() - startedAt,
-      route: isKnownMethod ? path : undefined,
-      longLived: isKnownMethod && isStream,
+      route: path,
+      longLived: isStream,
       traceparent: text(metadata, 'traceparent'),
       key: keyNames.get(metadata),
     });
 }
 
-/** Reports every call exactly once, even if it ends before its handler runs, but no request that is not gRPC (415). */
+/** Reports every call of a known method exactly once, even if it ends before its handler runs. */
 export function reportCalls(observe: Observe): ServerInterceptor {
-  return ({ path, requestStream, responseStream, responseSerialize }, call) => {
-    const report = reporter(observe, path, responseSerialize !== serializeNothing, responseStream);
+  return ({ path, requestStream, responseStream }, call) => {
+    const report = reporter(observe, path, responseStream);
     const { start, sendStatus } = call;
     let metadata = new Metadata();
     let isReported = false;
@@ -166,26 +165,6 @@ export function reportCalls(observe: Observe): ServerInterceptor {
     call.sendStatus = endCall;
     return call as ReturnType<ServerInterceptor>;
   };
-}
-
-// Also marks the calls of unknown methods, for `reportCalls`.
-const serializeNothing = (): Buffer => Buffer.alloc(0);
-
-/**
- * Adds a handler for unknown methods, by a private method of grpc-js that finds the handler of a path. Otherwise
- * grpc-js would respond before the interceptors run, so such calls would not be reported.
- */
-export function handleUnknownMethods(server: Server): void {
-  const find: unknown = Reflect.get(server, '_retrieveHandler');
-  if (typeof find !== 'function') throw new Error('this version of @grpc/grpc-js is not supported');
-  // A CONNECT has no path.
-  Reflect.set(server, '_retrieveHandler', (path = ''): unknown => {
-    const handler: unknown = find.call(server, path);
-    if (handler !== null) return handler;
-    const details = `The server does not implement the method ${path}`;
-    const func = (call: EventEmitter) => call.emit('error', { code: status.UNIMPLEMENTED, details });
-    return { path, type: 'bidi', func, serialize: serializeNothing, deserialize: Buffer.from };
-  });
 }
 
 /** The request id of the client if it is valid; otherwise a new one, which is set in the metadata for later calls. */

@@ -104,13 +104,11 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     // The channel reports the streams of all HTTP/2 servers of the process.
     if (!isReading()) return;
     const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
-    // grpc-js responds to it with 415, which would throw if its client has reset the stream meanwhile.
-    if (!headers['content-type']?.startsWith('application/grpc')) {
-      const { respond } = stream;
-      stream.respond = (...response) => {
-        if (!stream.closed) respond.apply(stream, response);
-      };
-    }
+    // grpc-js rejects unknown methods and media types, which would throw if the client has reset the stream meanwhile.
+    const { respond } = stream;
+    stream.respond = (...response) => {
+      if (!stream.closed) respond.apply(stream, response);
+    };
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = slicing(stream, refuse);
     open.push(stream);
