@@ -153,8 +153,9 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
-      // Connections to the same host may be lost too, because it may have lost its power in the meantime.
-      this.generation += 1;
+      // Connections to the same host may be lost too, because it may have lost its power in the meantime. An only host
+      // may just be busy, and opening all connections again would not help.
+      if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
     } catch (cause) {
       this.failure = { cause, tookMs: performance.now() - this.#searchedAt };

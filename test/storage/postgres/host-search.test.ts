@@ -153,6 +153,15 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(search.generation, 1);
   });
 
+  it('keeps its connections to the only host when it has found it again', async (t) => {
+    const { search, answers } = start(t, [a]);
+    answers.set('a', 'passes');
+    const connection = await search.open();
+    await search.recover();
+    assert.ok(connection);
+    assert.ok(search.isUsable(connection));
+  });
+
   it('uses the connections that were opened after a failure, although another earlier one fails later', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'passes');
