@@ -42,7 +42,7 @@ export function postgresFeed(
   /** The last position that this process has removed. `gone` may be after changes that are still there. */
   let trimmed = 0;
 
-  /** After each time limit, the pool ends the connection. The last attempt has no limit, and may open a new one. */
+  /** After each time limit, the pool ends the connection. The last attempt has no limit. */
   const ask = (attempt = 1): Promise<FeedState[]> => {
     const values = [tracker.position, tracker.needsWriters];
     const signal = attempt > feedConnections ? undefined : AbortSignal.timeout(askTimeoutMs);

@@ -153,8 +153,7 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
-      // Connections to the same host may be lost too, because it may have lost its power in the meantime. An only host
-      // may just be busy, and opening all connections again would not help.
+      // Connections to the same host may be lost too, after a loss of power. An only host may just be busy.
       if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
     } catch (cause) {
@@ -167,9 +166,8 @@ export class HostSearch {
   }
 
   /**
-   * Resolves to the first host that passes. Probes all at an interval, without waiting for earlier probes, so that
-   * one that hangs delays none, and is found as soon as it responds. Fails with all reasons when every host fails in
-   * the same round.
+   * Resolves to the first host that passes. Probes all at an interval: one that hangs delays none, and is found as soon
+   * as it responds. Fails with all reasons when every host fails in the same round.
    */
   #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;

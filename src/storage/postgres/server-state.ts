@@ -11,7 +11,6 @@ const settings = [
   'server_version', 'server_encoding', 'fsync', 'full_page_writes', 'synchronous_commit', 'client_min_messages',
 ] as const;
 
-/** What `doctor` asks a server in one query. */
 export interface ServerState extends Readonly<Record<(typeof settings)[number], string>> {
   readonly pid: number;
   readonly read_only: boolean;

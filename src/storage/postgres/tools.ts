@@ -56,15 +56,12 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
   };
 }
 
-// Only one transaction can have it. Other tables have another lock, and so do those of another database.
+// Only one transaction can have it. Other tables, and those of another database, have another lock.
 const lock: Sql = {
   text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'users'::regclass::oid::bigint)) AS locked`,
 };
 
-/**
- * Whether two URLs, perhaps with other users or poolers, lead to the same tables: their sessions then share locks. Only
- * the first must allow transactions, which a pooler may not.
- */
+/** Whether two URLs lead to the same tables, whose sessions share locks. Only the first must allow transactions. */
 export async function haveSameTables(one: string, other: string): Promise<boolean> {
   await using pools = new AsyncDisposableStack();
   const open = async (url: string) => pools.adopt(await openToolPool(url), (pool) => pool.close());
