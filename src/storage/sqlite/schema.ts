@@ -89,22 +89,19 @@ function open(path: string): DatabaseSync {
 
 /** Opens a connection, prepares the file, and applies the settings of all connections of the service. */
 export function connect(path: string, prepare?: (db: DatabaseSync) => void): DatabaseSync {
-  const db = open(path);
-  try {
-    db.exec(`
-      PRAGMA synchronous = FULL;
-      PRAGMA fullfsync = ON; -- on macOS, fsync leaves data in the cache of the drive
-      PRAGMA temp_store = MEMORY; -- a temporary folder may be missing, such as in a read-only container
-      PRAGMA cache_size = -${cacheKib};
-      PRAGMA wal_autocheckpoint = ${checkpointPages};
-      PRAGMA journal_size_limit = ${maxIdleLogBytes};
-    `);
-    prepare?.(db);
-    return db;
-  } catch (caught) {
-    db.close();
-    throw caught;
-  }
+  using opening = new DisposableStack();
+  const db = opening.use(open(path));
+  db.exec(`
+    PRAGMA synchronous = FULL;
+    PRAGMA fullfsync = ON; -- on macOS, fsync leaves data in the cache of the drive
+    PRAGMA temp_store = MEMORY; -- a temporary folder may be missing, such as in a read-only container
+    PRAGMA cache_size = -${cacheKib};
+    PRAGMA wal_autocheckpoint = ${checkpointPages};
+    PRAGMA journal_size_limit = ${maxIdleLogBytes};
+  `);
+  prepare?.(db);
+  opening.move();
+  return db;
 }
 
 /** Whether the log of a file has no frames that SQLite knows. Uses another connection, so it may run in a transaction. */
