@@ -76,7 +76,6 @@ export class Access {
   readonly #mode: AuthMode;
   #keys: readonly Key[];
 
-  /** Throws on a malformed key. */
   constructor(mode: AuthMode, keys: readonly string[]) {
     this.#mode = mode;
     this.#keys = parseKeys(keys);

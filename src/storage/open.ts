@@ -18,7 +18,6 @@ export interface StoreScheme {
   readonly pattern: RegExp;
   /** What a URL that matches the pattern must also be; `undefined` if the URL is valid. */
   readonly unmetRequirement?: (url: string) => string | undefined;
-  /** Whether its standbys can serve reads. */
   readonly hasStandbys?: true;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;

@@ -54,14 +54,13 @@ export function noTables(): Error {
 
 /** Creates empty stores beside the one at a URL, for tests. */
 export interface Scratch {
-  /** Creates an empty store, and resolves to its URL. */
+  /** Resolves to the URL of a new store. */
   next(): Promise<string>;
   /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
   readonly passTime?: (url: string, ms: number) => Promise<void>;
   remove(): Promise<void>;
 }
 
-/** The options of the stores in this process. */
 export interface EmbeddedStoreOptions {
   /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;

@@ -54,7 +54,6 @@ function describe<Kind extends RecordKind>(
     keys,
     /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
     given,
-    /** The columns that an update may change. */
     edited,
     /** The columns of a list: all except the version. */
     listed: columns.filter(({ name }) => name !== 'version'),

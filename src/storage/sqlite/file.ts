@@ -38,11 +38,7 @@ export function realPath(path: string): string {
   return isLink ? realPath(resolve(dirname(file), readlinkSync(file))) : file;
 }
 
-/**
- * Throws if a log has content, but its database is missing or empty, or its header is damaged. SQLite would remove the
- * log, and with it every commit that is not yet in the database. Also throws if the database is no regular file, or
- * mounted without its log.
- */
+/** Throws if commits of the log would be lost: without its database or a valid header, SQLite removes a log. */
 export function checkLog(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
     throw new Error('it is not a regular file: choose another path');
@@ -140,19 +136,13 @@ function userName(): string {
 
 export type OpenFiles = ReturnType<typeof openFiles>;
 
-/**
- * Returns the identities of the files that a connection has just opened at `path`. `givenPath` is the path that the
- * next start will use, such as that of a symbolic link, and leads to the same database.
- */
+/** The identities of the files just opened at `path`. The next start will use `givenPath`, such as a link to it. */
 export function openFiles(path: string, givenPath: string) {
   const identities = new Map(suffixes.map((suffix) => [path + suffix, identityAt(path + suffix)]));
   return { path, identities: identities.set(givenPath, identities.get(path)) };
 }
 
-/**
- * Throws `unavailable` if a path no longer leads to the opened file, such as after a folder was renamed. SQLite would
- * continue to write to the old file, which the next start does not find.
- */
+/** Throws if a path leads to another file now: SQLite writes to the old one, which the next start does not find. */
 export function checkFiles({ path, identities }: OpenFiles): void {
   for (const [place, identity] of identities) {
     const found = identityAt(place);
@@ -165,8 +155,8 @@ export function checkFiles({ path, identities }: OpenFiles): void {
 }
 
 /**
- * Watches the files of a connection that writes. Another program may cut off a part of its log, or overwrite its header.
- * SQLite shortens a log too, but then the log gets another header, or is empty and `isLogUnused` returns true.
+ * Watches the files of a connection that writes. Another program may cut off a part of its log, or overwrite its
+ * header. SQLite shortens a log too, but then it gets another header, or is empty and `isLogUnused` returns true.
  */
 export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
   const path = `${files.path}-wal`;
@@ -179,10 +169,7 @@ export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
   let known = readHeader(log);
   let knownBytes = newLogBytes();
   return {
-    /**
-     * Throws if the log was cut. Must be called under the lock of a commit, which restores the length of the log. SQLite
-     * would later copy the gap of zeros into the database.
-     */
+    /** Throws if the log was cut. Must be called under the lock of a commit, which would fill the gap with zeros. */
     checkLength(): void {
       if (fstatSync(log).size >= knownBytes) return;
       const header = readHeader(log);
@@ -190,10 +177,7 @@ export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
         throw damaged();
     },
 
-    /**
-     * Does the same as `checkFiles`, and throws if the log has a damaged header, or none: after it was emptied without
-     * SQLite, a commit goes to its old end. Must be called after each commit.
-     */
+    /** Must be called after each commit: in a log that was emptied before, it is at the old end, without a header. */
     check(): void {
       checkFiles(files);
       // Read before the length, because another process may restart the log in the meantime.
