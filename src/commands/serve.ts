@@ -1,6 +1,7 @@
 import { flushCompileCache } from 'node:module';
 import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
+import { shared } from '../domain/promises.ts';
 import { StartError, tryPort } from '../ports.ts';
 import { createService } from '../service.ts';
 import type { Addresses, Observe } from '../telemetry/events.ts';
@@ -96,9 +97,8 @@ async function runUntilStopped(
   const { config } = parsed;
   const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  context.onSignal('SIGHUP', async () => {
-    // During the start, the files may have been read already.
-    await started;
+  // Calls share the next one, so the files that were read last are used last.
+  const reload = shared(async () => {
     try {
       const changed = await readFiles(parsed, true);
       await runner.reload(changed);
@@ -107,6 +107,8 @@ async function runUntilStopped(
       runner.reportFailure(cause);
     }
   });
+  // During the start, the files may have been read already.
+  context.onSignal('SIGHUP', () => started.then(reload));
   const files = await readFiles(parsed);
   if (worker === undefined) await checkPorts(config);
   const runner: Runner =

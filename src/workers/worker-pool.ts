@@ -68,11 +68,8 @@ export class WorkerPool {
     }
   }
 
-  /**
-   * Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. Calls during a
-   * replacement share the next one.
-   */
-  readonly reload = shared(async (): Promise<void> => {
+  /** Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. */
+  async reload(): Promise<void> {
     let outcome: ServiceEvent = { type: 'reloaded' };
     try {
       await this.#replaceAll();
@@ -83,7 +80,7 @@ export class WorkerPool {
     if (!this.#isStopping) this.#options.observe(outcome);
     // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
     void this.#refill();
-  });
+  }
 
   async stop(): Promise<void> {
     this.#options.observe({ type: 'draining' });

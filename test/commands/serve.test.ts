@@ -247,6 +247,20 @@ describe('a signal to the service', () => {
     assert.equal(await running.ended, 0);
   });
 
+  it('several SIGHUP at once read the files once', async (t) => {
+    const file = join(await temporaryFolder(t), 'keys');
+    await writeFile(file, 'key\n', { mode: 0o600 });
+    const running = await startHere(t, ['--api-keys-file', file]);
+    for (let n = 0; n < 3; n += 1) running.send('SIGHUP');
+    await printed(running, 'reloaded');
+    // Another signal has its own turn.
+    running.send('SIGHUP');
+    await printed(running, 'reloaded', 2);
+    running.send('SIGTERM');
+    assert.equal(await running.ended, 0);
+    assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 2);
+  });
+
   it('SIGHUP while the modules are loaded ends other commands, but not the service', async (t) => {
     const source = `
       import { registerHooks } from 'node:module';

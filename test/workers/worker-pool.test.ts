@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../../src/domain/errors.ts';
+import { shared } from '../../src/domain/promises.ts';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
 import { forkWorker, workerLink } from '../../src/workers/worker-link.ts';
@@ -316,14 +317,16 @@ describe('a reload during another one', () => {
       forks += 1;
       running += 1;
       most = Math.max(most, running);
-      if (forks === 3) queueMicrotask(() => later.push(pool.reload(), pool.reload()));
+      if (forks === 3) queueMicrotask(() => later.push(reload(), reload()));
       setImmediate(() => worker.emit('message', ready));
       return worker as unknown as Worker;
     });
     const events: string[] = [];
     const pool = createPool(2, 10_000, ({ type }) => events.push(type));
+    // As the command does it.
+    const reload = shared(() => pool.reload());
     await pool.start();
-    await Promise.all([pool.reload(), pool.reload()]);
+    await Promise.all([reload(), reload()]);
     await Promise.all(later);
     assert.deepEqual([forks, running, most], [6, 2, 3]);
     assert.deepEqual(events, ['listening', 'reloaded', 'reloaded']);
@@ -342,7 +345,7 @@ describe('a reload whose new worker does not start', () => {
       forks += 1;
       if (forks === 3) {
         queueMicrotask(() => {
-          later = pool.reload();
+          later = reload();
         });
         exit(2);
       } else setImmediate(() => worker.emit('message', ready));
@@ -350,9 +353,10 @@ describe('a reload whose new worker does not start', () => {
     });
     const events: ServiceEvent[] = [];
     const pool = createPool(2, 10_000, (event) => events.push(event));
+    const reload = shared(() => pool.reload());
     t.after(() => pool.stop());
     await pool.start();
-    await pool.reload();
+    await reload();
     await later;
     const cause = new Error('a worker exited before it was ready: code 2');
     const message = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
