@@ -66,9 +66,10 @@ export class HttpListener {
 
   readonly onRequest: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
-    if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
+    // A response that has its socket already comes after the last one.
+    if (message.socket.destroyed || (connection.closing && response.socket !== null)) return;
     // Only an earlier request that a host has delayed still gets its turn.
-    if (connection.closing && response.socket === null)
+    if (connection.closing)
       return connection.wait(response, this.#shared.memory, () => this.onRequest(message, response, next));
     if (next !== undefined && !this.#knows(message)) return next();
     // The error for a late or malformed request is the last response of its connection. A request after it is never
@@ -126,7 +127,7 @@ export class HttpListener {
   }
 
   #report(request: HttpRequest, now: number): void {
-    const { id, method, raw, response, startedAt, sentAt, template, keyName } = request;
+    const { id, method, raw, response, startedAt, template, keyName } = request;
     const { longLived, stalled, failedStatus } = request;
     const hasFailed = stalled || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
@@ -139,7 +140,7 @@ export class HttpListener {
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.replace(userInfo, '$1').split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
-      durationMs: (sentAt ?? now) - startedAt,
+      durationMs: now - startedAt,
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,

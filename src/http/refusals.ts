@@ -1,5 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { ServerResponse } from 'node:http';
+import type { Duplex, Readable } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
@@ -10,11 +10,11 @@ import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
-// they have sent everything. So the server first reads the rest of a request, up to this length. It waits for each part
-// for `lingerMs`, and for all of them for `maxLingerMs`.
+// they have sent everything. So the server first reads the rest of a request, up to this length. Every `lingerMs` it
+// checks that something has arrived, at most `maxChecks` times.
 const lingerBytes = 16 * 1024 * 1024;
 const lingerMs = 1_000;
-const maxLingerMs = 10_000;
+const maxChecks = 10;
 
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
@@ -77,8 +77,8 @@ function parserRefusal(error: ParserError): HttpError | undefined {
 /** Handles `clientError`: a request is malformed or late, or the connection or its TLS has failed. */
 export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
-  // The parser reports the same error for each packet that follows.
-  if (connection.failure !== undefined) return;
+  // The parser reports the same error for each packet that follows, and an early end of a request that was rejected.
+  if (connection.failure !== undefined || socket.writableEnded) return;
   const refusal = parserRefusal(error);
   connection.failure = refusal;
   // For example, the client does not accept the certificate, or does not use TLS.
@@ -133,46 +133,50 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
   observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
-/** Ends a response whose body was written, but lets the client send its whole request first. */
-export function endLingering(request: HttpRequest): void {
-  const { raw, response } = request;
+/** Ends the connection of a reply only when its client has had time to send the rest of its request. */
+export function linger({ raw, shared }: HttpRequest): void {
   const { socket } = raw;
-  // The client will not send more.
-  if (raw.readableEnded || socket.readableEnded || socket.destroyed) {
-    response.end();
-    return;
-  }
-  request.sentAt = performance.now();
-  // A few clients that send slowly must not reach the limit on requests.
-  request.leave();
-  const end = (): void => {
-    clearTimeout(pause);
-    clearTimeout(limit);
-    response.end();
+  const { destroySoon = socket.end } = socket;
+  const close = (): void => void destroySoon.call(socket);
+  const closeLater = readRest(raw, socket, close, () => shared.draining);
+  // Node calls this when the last response has ended.
+  socket.destroySoon = () => {
+    if (raw.readableEnded) return close();
+    raw.once('end', close);
+    closeLater();
   };
-  let pause = setTimeout(end, lingerMs);
-  const limit = setTimeout(end, maxLingerMs);
-  readRest(raw, () => {
-    // A slow client must not delay a stop.
-    if (request.shared.draining) return;
-    clearTimeout(pause);
-    pause = setTimeout(end, lingerMs);
-  });
-  raw.on('end', end);
-  socket.on('end', end).on('close', end);
 }
 
-/** Reads the rest of a body that is not used, in turns with other work. Calls `onRead` for each part. */
-export function readRest(raw: IncomingMessage, onRead?: () => void): void {
-  let bytes = 0;
+/** Sends some last bytes, and ends the connection. Continues to read for `lingerMs`. */
+function endSocket(socket: Duplex, bytes = ''): void {
+  const close = (): void => void socket.destroy();
+  readRest(socket.on('data', free), socket, close, () => true)();
+  socket.end(bytes);
+}
+
+/**
+ * Reads a rest that is not used, in turns with other work. Returns a function that starts to wait until the client has
+ * paused or the rest takes too long, then to call `close`. While `isHurried` returns true, it waits for `lingerMs` only.
+ */
+function readRest(rest: Readable, socket: Duplex, close: () => void, isHurried: () => boolean): () => void {
+  let left = lingerBytes;
   const onData = (chunk: Buffer): void => {
-    bytes += chunk.length;
-    onRead?.();
-    raw.pause();
-    if (bytes <= lingerBytes) scheduler.addBody(() => raw.resume());
+    left -= chunk.length;
+    rest.pause();
+    if (left > 0) scheduler.addBody(() => rest.resume());
   };
   // Counts before the other listeners may free the memory of a chunk.
-  raw.prependListener('data', onData).resume();
+  rest.prependListener('data', onData).resume();
+  return () => {
+    let lastLeft = left;
+    let checks = 0;
+    const timer = setInterval(() => {
+      checks += 1;
+      if (left === lastLeft || checks === maxChecks || isHurried()) close();
+      lastLeft = left;
+    }, lingerMs);
+    socket.once('close', () => clearInterval(timer));
+  };
 }
 
 /**
@@ -181,23 +185,6 @@ export function readRest(raw: IncomingMessage, onRead?: () => void): void {
  */
 export function startStallTimer({ response, shared }: HttpRequest): () => void {
   const ms = shared.limits.writeTimeoutMs;
-  // A response that lingers is not stalled.
-  const end = (): unknown => response.writableLength > 0 && response.destroy();
-  const timer = ms === 0 ? undefined : setTimeout(end, ms).unref();
+  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
   return () => clearTimeout(timer);
-}
-
-/** Sends some last bytes, and ends the connection. Continues to read, in turns with other work, for `lingerMs`. */
-function endSocket(socket: Duplex, bytes = ''): void {
-  const timer = setTimeout(() => socket.destroy(), lingerMs);
-  const onData = (chunk: Buffer): void => {
-    free(chunk);
-    socket.pause();
-    scheduler.addBody(() => socket.resume());
-  };
-  socket
-    .once('close', () => clearTimeout(timer))
-    .on('data', onData)
-    .resume()
-    .end(bytes);
 }

@@ -76,8 +76,6 @@ export class HttpRequest {
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
-  /** When its whole response was written, by `performance.now()`, if the connection then waits for a long body. */
-  sentAt: number | undefined;
   /** Whether it uses memory, such as bytes that the client must read before more are sent. */
   stalled = false;
   #target: Target | undefined;

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from './node-http.ts';
-import { endLingering, readRest, startStallTimer } from './refusals.ts';
+import { linger, startStallTimer } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
@@ -22,13 +22,8 @@ export function send(request: HttpRequest, reply: Reply): Promise<void> | undefi
 function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
   const { response } = request;
   if (isOver(response)) return;
-  if (writeHead(request, reply)) {
-    response.flushHeaders();
-    if (body !== undefined) response.write(body);
-    endLingering(request);
-  } else {
-    response.end(body);
-  }
+  writeHead(request, reply);
+  response.end(body);
   if (response.writableLength > 0) {
     response.once('close', startStallTimer(request));
     request.hold(response.writableLength, () => response.destroy());
@@ -44,9 +39,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     // Before the first chunk, a failure can still become an error status.
     let next = await chunks.next();
     if (isOver(response)) return;
-    const linger = writeHead(request, reply);
-    // Some clients read nothing until the server has read all of their request.
-    if (linger) readRest(request.raw);
+    writeHead(request, reply);
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
     // During each wait, the response may be destroyed, and would then never drain. Or a host may end it.
@@ -69,8 +62,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     }
     if (response.destroyed) return;
     response.once('close', startStallTimer(request));
-    if (linger) endLingering(request);
-    else response.end();
+    response.end();
   } finally {
     await chunks.return?.();
   }
@@ -101,8 +93,8 @@ function isOver(response: ServerResponse): boolean {
   return response.destroyed || response.headersSent;
 }
 
-/** Writes the head. Returns whether the client is probably still sending, so that the reply must linger. */
-function writeHead(request: HttpRequest, reply: Reply): boolean {
+/** Writes the head. If the client is probably still sending, its connection ends after the reply, but lingers. */
+function writeHead(request: HttpRequest, reply: Reply): void {
   const { raw, response, connection, shared, commonHeaders } = request;
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
@@ -124,11 +116,12 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   // A host may have set it too, such as while it drains.
   if (/\bclose\b/i.test(String(response.getHeader('connection')))) headers['connection'] = 'close';
-  const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
-  if (linger) headers['connection'] = 'close';
+  const lingers = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
+  if (lingers) headers['connection'] = 'close';
   if (headers['connection'] === 'close') connection.closing = true;
   response.writeHead(status, headers);
-  return linger;
+  // Some clients read nothing until the server has read all of their request.
+  if (lingers) linger(request);
 }
 
 /** Whether the rest of a body must be read before the connection closes. If it stays open, Node reads a short rest. */

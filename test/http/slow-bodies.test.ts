@@ -49,7 +49,7 @@ test('requests that were rejected before their body arrives do not count towards
   const { port } = await startService(t, { timeouts, limits: { maxInFlight } });
   const wires = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
   // The connections stay open for a second, so that their clients can send the body.
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  t.mock.timers.enable({ apis: ['setInterval'] });
   for (const wire of wires) wire.write(head('POST /users', json, 'Content-Length: 1000000'));
   for (const wire of wires) assert.equal((await wire.next()).status, 413);
   const wire = await Wire.open(t, port);
