@@ -94,7 +94,8 @@ test('clients that disconnect before, during or after their body do not stay cou
 
 test('the memory of all incomplete long bodies is limited, and short bodies are still accepted', async (t) => {
   const { port, events } = await startService(t, { timeouts });
-  const most = `{"name":"${'a'.repeat(1024 * 1024 - 100)}`;
+  // A body that is no JSON is rejected only when it is complete, without the work of returning it.
+  const most = Buffer.alloc(1024 * 1024 - 2, 'a');
   const wires = await Promise.all(Array.from({ length: 80 }, () => Wire.open(t, port)));
   // Send each body without its end. About 60 of them fit into the memory.
   for (const wire of wires) wire.write(head('POST /echo', json, `Content-Length: ${most.length + 2}`), most);
@@ -112,14 +113,14 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
   }
   await underWay(t, port, (under) => under >= 160);
   for (const wire of short) assert.equal((await wire.write('"').next()).status, 200);
-  for (const wire of wires) wire.write('"}');
+  for (const wire of wires) wire.write('aa');
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
-  assert.ok(statuses.filter((status) => status === 200).length >= 60, `${statuses}`);
-  for (const wire of wires.filter((_, i) => statuses[i] === 200)) {
+  assert.ok(statuses.filter((status) => status === 400).length >= 60, `${statuses}`);
+  for (const wire of wires.filter((_, i) => statuses[i] === 400)) {
     assert.equal((await wire.write(head('GET /health')).next()).status, 200);
   }
   assert.equal(
-    (await short[0]?.write(post('/echo', `${most}"}`)).next())?.status,
+    (await short[0]?.write(post('/echo', `"${most.subarray(2)}"`)).next())?.status,
     200,
     'a long body is accepted again',
   );
@@ -127,7 +128,8 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
 
 test('bodies in chunks of one byte need little more memory than their bytes', async (t) => {
   const { port } = await startService(t, { timeouts });
-  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(t, port)));
+  const wires = await Promise.all(Array.from({ length: 2 }, () => Wire.open(t, port)));
+  // As a Buffer each, these chunks would need more memory than all bodies may.
   const bytes = `1\r\n"\r\n${'1\r\na\r\n'.repeat(150_000)}1\r\n"\r\n0\r\n\r\n`;
   for (const wire of wires) wire.write(head('POST /echo', json, 'Transfer-Encoding: chunked'), bytes);
   for (const { status } of await Promise.all(wires.map((wire) => wire.next()))) assert.equal(status, 200);

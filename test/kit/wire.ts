@@ -11,7 +11,9 @@ export class Wire {
   readonly socket: Socket;
   /** Whether the connection was reset instead of ended. */
   wasReset = false;
-  #chunks: Buffer[] = [];
+  /** The received bytes, and space for more: joining all bytes for each chunk of a long response takes long. */
+  #bytes: Buffer = Buffer.alloc(0);
+  #length = 0;
   /** The length of the responses that `next` has returned. */
   #taken = 0;
   #head = false;
@@ -19,9 +21,7 @@ export class Wire {
 
   private constructor(socket: Socket) {
     this.socket = socket;
-    socket.on('data', (chunk: Buffer) => {
-      this.#chunks.push(chunk);
-    });
+    socket.on('data', (chunk: Buffer) => this.#append(chunk));
     socket.on('end', () => {
       this.#ended = true;
     });
@@ -40,10 +40,7 @@ export class Wire {
 
   /** All received bytes so far. */
   get received(): Buffer {
-    const [first] = this.#chunks;
-    const whole = first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
-    this.#chunks = [whole];
-    return whole;
+    return this.#bytes.subarray(0, this.#length);
   }
 
   write(...parts: readonly (string | Uint8Array)[]): this {
@@ -54,7 +51,8 @@ export class Wire {
 
   /** Discards the received bytes of a connection with many responses, after all of them were read. */
   forget(): void {
-    this.#chunks = [];
+    this.#bytes = Buffer.alloc(0);
+    this.#length = 0;
     this.#taken = 0;
   }
 
@@ -85,6 +83,16 @@ export class Wire {
     while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
     this.socket.destroy();
     return parseResponses(this.received.subarray(this.#taken), this.#head);
+  }
+
+  #append(chunk: Buffer): void {
+    if (this.#length === 0) this.#bytes = chunk;
+    else {
+      const length = this.#length + chunk.length;
+      if (length > this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], 2 * length);
+      this.#bytes.set(chunk, this.#length);
+    }
+    this.#length += chunk.length;
   }
 
   async #change(signal: AbortSignal): Promise<void> {
