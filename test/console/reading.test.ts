@@ -2,6 +2,7 @@
 import './accessibility.suite.ts';
 import './curl.suite.ts';
 import './history.suite.ts';
+import './host-names.suite.ts';
 import './keyboard.suite.ts';
 import './layout.suite.ts';
 import './list.suite.ts';

@@ -4,11 +4,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { test } from 'node:test';
-import { chromium } from 'playwright-core';
 import { hostCheck } from '../../src/http/head.ts';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { chromiumPath, noBrowser } from '../kit/browser.ts';
 import { Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
@@ -163,33 +161,4 @@ test('a mounted listener serves every host name, or only those in allowedHosts',
     const request = 'GET /users HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n';
     assert.equal((await wire.write(request).next()).status, status);
   }
-});
-
-test('a page of another host name that resolves to the service cannot read from it', {
-  skip: noBrowser,
-}, async (t) => {
-  const { port } = await startService(t, { allowedHosts: [] });
-  const evil = await new Promise<number>((resolve) => {
-    const server = createServer((_, response) => response.end('<title>evil</title>'));
-    t.after(() => server.close());
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : 0);
-    });
-  });
-  const args = ['--host-resolver-rules=MAP evil.example 127.0.0.1'];
-  if (process.getuid?.() === 0) args.push('--no-sandbox');
-  const browser = await chromium.launch({ executablePath: chromiumPath, args });
-  t.after(() => browser.close());
-  const page = await browser.newPage();
-  await page.goto(`http://evil.example:${evil}/`);
-  assert.equal(await page.title(), 'evil', 'the host name must resolve to the loopback address');
-  assert.equal((await page.goto(`http://evil.example:${port}/`))?.status(), 421);
-  const read = await page.evaluate(async () => {
-    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"Eve"}' };
-    return [(await fetch('/users')).status, (await fetch('/users', init)).status];
-  });
-  assert.deepEqual(read, [421, 421]);
-  assert.equal((await page.goto(`http://localhost:${port}/users`))?.status(), 200);
-  assert.equal(await page.textContent('body'), '[]');
 });
