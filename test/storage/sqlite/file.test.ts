@@ -96,6 +96,15 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
   });
 
+  it('is closed again when the receiver of its path throws', async () => {
+    const folder = temporaryFolder();
+    const onCreated = () => {
+      throw new Error('no receiver');
+    };
+    await assert.rejects(openSqliteStore(join(folder, 'users.db'), { onCreated }), /no receiver$/);
+    assert.deepEqual(readdirSync(folder), ['users.db'], 'an open file has a log');
+  });
+
   it('gets the content of the log from the writer thread when the store closes, which takes time', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
