@@ -76,11 +76,7 @@ export const copy: Command = {
       throw new Error(
         'the source was written while it was copied; stop writing to it, and copy into an empty store',
       );
-    const counts = recordKinds.map((kind) => {
-      const { count } = summary[kind];
-      return `${count} ${count === 1 ? nameOf(kind) : kind}`;
-    });
-    stdout.write(`copied ${new Intl.ListFormat('en').format(counts)}, sha256 ${read.sha256}\n`);
+    stdout.write(`copied ${countText(read.records)}, sha256 ${read.sha256}\n`);
   },
 };
 

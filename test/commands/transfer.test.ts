@@ -626,7 +626,7 @@ describe('copy', () => {
     await fillStore(a);
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
-    assert.match(copied.stdout, /^copied 5 users\b.*\b5 posts\b.*, sha256 [0-9a-f]{64}\n$/);
+    assert.match(copied.stdout, /^copied 10 records, sha256 [0-9a-f]{64}\n$/);
     assert.match(copied.stderr, /^copy 100 % \(10 of 10, .*\nverify 100 % \(10 of 10, /);
     assert.equal(
       (await runCommand(['copy', '--from', a, '--to', b])).stdout,
@@ -640,10 +640,9 @@ describe('copy', () => {
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const source = await openStore(a);
     await source.users.create({ name: 'Ada' });
-    await source.posts(1).create({ title: 'Notes', body: '' });
     await source.close();
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
-    assert.match(copied.stdout, /^copied 1 user\b.*\b1 post\b/);
+    assert.match(copied.stdout, /^copied 1 record, /);
   });
 
   it('does not copy the feed of changes: the feed of the target restarts', async (t) => {
@@ -690,7 +689,7 @@ describe('copy', () => {
     assert.equal(lastId, manyPosts, 'the target must not assign ids of the source');
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
-    assert.match(copied.stdout, /^copied 1 user and 1200 posts\b/);
+    assert.match(copied.stdout, /^copied 1201 records, /);
   });
 
   it('completes a part of the source whose feed has the same position', async (t) => {
