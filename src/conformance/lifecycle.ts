@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallOptions, Repository } from '../domain/repository.ts';
 import { addUsers, type Fixture, keyed, rejects, userQuery } from './fixture.ts';
-import { type NestedKind, nestedKinds } from './nested-kinds.ts';
+import { type NestedKind, nestedKinds } from './kinds.ts';
 
 type Operation = (repository: Repository, options?: CallOptions) => unknown;
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import { addUsers, columnOf, type Fixture, walk } from './fixture.ts';
-import type { NestedKind } from './nested-kinds.ts';
+import type { NestedKind } from './kinds.ts';
 
 /** Declares the tests of the lists of a kind of records that belong to users. */
 export function testNestedLists(fixture: Fixture, nested: NestedKind): void {

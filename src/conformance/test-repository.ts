@@ -1,16 +1,15 @@
 import { describe } from 'node:test';
-import { testChanges } from './changes.ts';
 import { testFeed } from './feed.ts';
 import { testFeedReads } from './feed-reads.ts';
 import { createFixture, type OpenRepository, type RepositoryTraits } from './fixture.ts';
 import { testIdempotency } from './idempotency.ts';
+import { nestedKinds, testedKinds } from './kinds.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
 import { testNested } from './nested.ts';
-import { testNestedDeletions } from './nested-deletions.ts';
-import { nestedKinds } from './nested-kinds.ts';
 import { testNestedLists } from './nested-lists.ts';
 import { testPositions } from './positions.ts';
+import { testRecords } from './records.ts';
 import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
 
@@ -30,14 +29,13 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
   ].flat();
   const note = untested.length > 0 ? ` (not tested: ${untested.join('; ')})` : '';
   describe(`${name}, as a repository${note}`, () => {
+    for (const tested of testedKinds) testRecords(fixture, tested);
     testUsers(fixture);
-    testChanges(fixture);
     testLists(fixture);
     testPositions(fixture);
     testSearches(fixture);
     for (const nested of nestedKinds) {
       testNested(fixture, nested);
-      testNestedDeletions(fixture, nested);
       testNestedLists(fixture, nested);
     }
     testIdempotency(fixture);

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ChangesGone } from '../domain/change.ts';
-import { byKind, maxId, maxVersion, recordKinds } from '../domain/record.ts';
+import { byKind, maxId, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import { addUsers, fullUsers, keyed, rejects } from './fixture.ts';
 import { feedOf, follow } from './follow.ts';
-import { nestedKinds, rowOf } from './nested-kinds.ts';
-import { testNestedTransfer, users } from './nested-transfer.ts';
+import { nestedKinds, rowOf, testedKinds } from './kinds.ts';
+import { testRecordTransfer, users } from './record-transfer.ts';
 
 const emptySummary = byKind(() => ({ count: 0, lastId: 0 }));
 
@@ -46,15 +46,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     });
 
-    it('exports users in pages, by id', async (t) => {
-      const store = await open(t);
-      await store.importRows('users', users.toReversed());
-      assert.deepEqual(await store.exportRows('users', 0, 10), users);
-      assert.deepEqual(await store.exportRows('users', 0, 2), users.slice(0, 2));
-      assert.deepEqual(await store.exportRows('users', 5, 2), users.slice(2));
-      assert.deepEqual(await store.exportRows('users', 9, 2), []);
-    });
-
     it('copies all records and the last ids from one store to another', async (t) => {
       const [from, to] = [await open(t), await open(t)];
       await from.users.create(fullUsers[0]);
@@ -77,17 +68,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal((await to.users.create({ name: 'next' })).value.id, 4);
       for (const { records, draft } of nestedKinds)
         assert.equal((await records(to, 1).create(draft))?.value.id, 4);
-    });
-
-    it('reads and changes imported users like created ones', async (t) => {
-      const store = await open(t);
-      await store.importRows('users', users);
-      assert.deepEqual(await store.users.get(3), users[0]);
-      assert.deepEqual(await store.users.update(3, { name: 'Eve' }, { expected: [7] }), {
-        ...users[0],
-        name: 'Eve',
-        version: 8,
-      });
     });
 
     it('skips users that were imported before', async (t) => {
@@ -161,14 +141,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     }
 
-    it('assigns ids above those of imported users', async (t) => {
-      const store = await open(t);
-      await store.importRows('users', users);
-      assert.equal((await store.users.create({ name: 'next' })).value.id, 10);
-      await store.importRows('users', [{ id: 1, name: 'early', version: 1 }]);
-      assert.equal((await store.users.create({ name: 'next' })).value.id, 11);
-    });
-
     it('continues from higher ids, and ignores lower ones', async (t) => {
       const store = await open(t);
       await store.continueIds({ ...byKind((_, i) => 100 * (i + 1)), users: 100 });
@@ -197,21 +169,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.summary(), lastOnly);
     });
 
-    it('rejects changes to a user with the highest version, but allows to read and delete it', async (t) => {
-      const store = await open(t);
-      const last = { id: 1, name: 'Ada', role: 'admin', version: maxVersion };
-      await store.importRows('users', [last, { ...last, id: 2, version: maxVersion - 1 }]);
-      await rejects(store.users.update(1, { name: 'Eve' }), 'conflict');
-      await rejects(store.users.update(1, { role: null }, { expected: [maxVersion] }), 'conflict');
-      await rejects(store.users.update(1, { name: 'Eve' }, { expected: [1] }), 'precondition-failed');
-      assert.deepEqual(await store.users.update(1, { name: 'Ada', role: 'admin' }), last);
-      assert.deepEqual(await store.users.get(1), last);
-      assert.equal((await store.users.update(2, { name: 'Eve' }))?.version, maxVersion);
-      await assert.rejects(store.users.update(2, { name: 'Bob' }), { kind: 'conflict', isFinal: true });
-      assert.equal(await store.users.delete(1, { expected: [maxVersion] }), true);
-    });
-
-    for (const nested of nestedKinds) testNestedTransfer(open, nested);
+    for (const tested of testedKinds) testRecordTransfer(open, tested);
 
     it('rejects all of these calls as unavailable on a closed store', async (t) => {
       const store = await open(t);

@@ -1,38 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { maxId } from '../domain/record.ts';
+import { DomainError } from '../domain/errors.ts';
+import { userBodies } from '../domain/user.ts';
 import { addUsers, columnOf, type Fixture, fullUsers, keyed } from './fixture.ts';
 
-/** Texts that stores, drivers or escaping between them are known to damage. */
-const faithfulNames: readonly (readonly [what: string, name: string])[] = [
-  ['200 emoji', '😀'.repeat(200)],
-  ['the highest code point', '\u{10ffff}'],
-  ['a noncharacter', '\uffff'],
-  ['a byte order mark', '\ufeffAda'],
-  ['a combining mark, not composed', 'e\u0301'],
-  ['a composed letter, not decomposed', '\u00e9'],
-  ['space around', '  Ada  '],
-  ['a quote that ends a statement', "'; DROP TABLE users; --"],
-  ['a backslash and double quotes', '\\"\\n\\u0000'],
-  ['placeholders', '? ?1 $1 :name @name $name %s {name}'],
-  ['patterns', '%_*[a-z]'],
-  ['digits alone', '007'],
-  ['the word null', 'null'],
-  ['right to left', '\u202eאדה'],
-];
+const [full] = fullUsers;
+
+/** Sets the name, and removes each optional field. */
+const replacement = userBodies.parseReplacement({ name: 'Eve' }, {});
 
 export function testUsers(fixture: Fixture): void {
-  describe('users', () => {
+  describe('fields and versions of users', () => {
     it('assigns ascending ids from 1', async (t) => {
       const repository = await fixture.open(t);
       assert.deepEqual(columnOf(await addUsers(repository, 'a', 'b', 'c'), 'id'), [1, 2, 3]);
-    });
-
-    it('creates a user with all fields and version 1, not replayed', async (t) => {
-      const repository = await fixture.open(t);
-      const created = await repository.users.create(fullUsers[0]);
-      assert.deepEqual(created, { value: { id: 1, ...fullUsers[0], version: 1 }, replayed: false });
-      assert.deepEqual(await repository.users.get(1), created.value);
     });
 
     it('creates a user without optional fields', async (t) => {
@@ -42,20 +23,22 @@ export function testUsers(fixture: Fixture): void {
       assert.deepEqual(await repository.users.get(1), { id: 1, name: 'Ada', version: 1 });
     });
 
-    it('returns undefined for a user that does not exist', async (t) => {
+    it('removes all optional fields of a user, and then has nothing to remove', async (t) => {
       const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada');
-      for (const id of [2, 1000, maxId]) assert.equal(await repository.users.get(id), undefined, `id ${id}`);
+      await repository.users.create(full);
+      const after = { id: 1, name: 'Eve', version: 2 };
+      for (let i = 0; i < 2; i += 1) assert.deepEqual(await repository.users.update(1, replacement), after);
+      assert.deepEqual(await repository.users.get(1), after);
     });
 
-    const withNames = fixture.share(async () => {});
-    for (const [what, name] of faithfulNames) {
-      it(`stores a name unchanged: ${what}`, async () => {
-        const repository = await withNames();
-        const { value } = await repository.users.create({ name });
-        assert.equal(value.name, name);
-        assert.equal((await repository.users.get(value.id))?.name, name);
-        assert.equal((await repository.users.update(value.id, { name: `${name}x` }))?.name, `${name}x`);
+    for (const field of Object.keys(replacement).filter((name) => name !== 'name')) {
+      it(`removes only the ${field} of a user`, async (t) => {
+        const repository = await fixture.open(t);
+        await repository.users.create(full);
+        const rest = Object.fromEntries(Object.entries(full).filter(([name]) => name !== field));
+        const after = { id: 1, ...rest, version: 2 };
+        assert.deepEqual(await repository.users.update(1, { [field]: null }), after);
+        assert.deepEqual(await repository.users.get(1), after);
       });
     }
 
@@ -84,13 +67,38 @@ export function testUsers(fixture: Fixture): void {
       for (const { value } of created) assert.deepEqual(await repository.users.get(value.id), value);
     });
 
-    it('does not reuse the id of a deleted user', async (t) => {
+    it('loses no update of 16 read-modify-write loops on one user', async (t) => {
       const repository = await fixture.open(t);
-      await addUsers(repository, 'a', 'b');
-      await repository.users.delete(2);
-      await repository.users.delete(1);
-      const [next] = await addUsers(repository, 'c');
-      assert.equal(next?.id, 3);
+      await addUsers(repository, '0');
+      const increment = async (): Promise<void> => {
+        for (;;) {
+          const user = await repository.users.get(1);
+          assert(user);
+          try {
+            const name = `${Number(user.name) + 1}`;
+            await repository.users.update(1, { name }, { expected: [user.version] });
+            return;
+          } catch (error) {
+            assert(error instanceof DomainError && error.kind === 'precondition-failed', String(error));
+          }
+        }
+      };
+      await Promise.all(Array.from({ length: 16 }, increment));
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: '16', version: 17 });
+    });
+
+    it('rejects one of several concurrent changes without effect on the others', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c');
+      const [first, second, third] = await Promise.allSettled([
+        repository.users.update(1, { name: 'x' }),
+        repository.users.update(2, { name: 'x' }, { expected: [9] }),
+        repository.users.update(3, { name: 'x' }),
+      ]);
+      assert.equal(first.status, 'fulfilled');
+      assert.equal(second.status, 'rejected');
+      assert.equal(third.status, 'fulfilled');
+      assert.equal((await repository.users.get(2))?.name, 'b');
     });
 
     fixture.itRestarts('does not reuse the id of a deleted user after a restart', async (t) => {
@@ -103,11 +111,11 @@ export function testUsers(fixture: Fixture): void {
 
     fixture.itRestarts('has the same users after a restart', async (t) => {
       const repository = await fixture.open(t);
-      await repository.users.create(fullUsers[0]);
+      await repository.users.create(full);
       await addUsers(repository, 'Bob');
       await repository.users.update(2, { name: 'Rob' });
       const again = await fixture.restart(t, repository);
-      assert.deepEqual(await again.users.get(1), { id: 1, ...fullUsers[0], version: 1 });
+      assert.deepEqual(await again.users.get(1), { id: 1, ...full, version: 1 });
       assert.deepEqual(await again.users.get(2), { id: 2, name: 'Rob', version: 2 });
     });
   });

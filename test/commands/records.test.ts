@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { batchCharacters, countOf, readFile, readStore } from '../../src/commands/records.ts';
 import { openSource } from '../../src/commands/transfer.ts';
-import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
+import { nestedKinds } from '../../src/conformance/kinds.ts';
 import { byKind, recordKinds } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';

@@ -5,7 +5,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/nested-kinds.ts';
+import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/kinds.ts';
 import { DomainError, type ErrorKind, stillReferenced } from '../../src/domain/errors.ts';
 import { maxVersion, nameOf } from '../../src/domain/record.ts';
 import type { Repository } from '../../src/domain/repository.ts';

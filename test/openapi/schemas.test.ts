@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fullUsers, userFilters, userQuery } from '../../src/conformance/fixture.ts';
-import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
+import { nestedKinds } from '../../src/conformance/kinds.ts';
 import { changeTypes } from '../../src/domain/change.ts';
 import { bodiesOf } from '../../src/domain/kinds.ts';
 import { pageParameters } from '../../src/domain/list-query.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
 import { userFilters, userQuery } from '../../../src/conformance/fixture.ts';
-import { type NestedKind, nestedKinds } from '../../../src/conformance/nested-kinds.ts';
+import { type NestedKind, nestedKinds } from '../../../src/conformance/kinds.ts';
 import type { PageStart, Position } from '../../../src/domain/list-query.ts';
 import { userFields } from '../../../src/domain/user.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';

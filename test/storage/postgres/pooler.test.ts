@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, describe, it, type TestContext } from 'node:test';
-import { testChanges } from '../../../src/conformance/changes.ts';
 import { testFeed } from '../../../src/conformance/feed.ts';
 import { createFixture } from '../../../src/conformance/fixture.ts';
 import { testIdempotency } from '../../../src/conformance/idempotency.ts';
+import { testedKinds } from '../../../src/conformance/kinds.ts';
 import { testLifecycle } from '../../../src/conformance/lifecycle.ts';
+import { testRecords } from '../../../src/conformance/records.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
+import { testUsers } from '../../../src/conformance/users.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { haveSameTables } from '../../../src/storage/postgres/tools.ts';
@@ -53,7 +55,8 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   // makes each of these calls.
   describe('PostgreSQL behind PgBouncer', () => {
     const fixture = createFixture(openEmpty, traits);
-    testChanges(fixture);
+    for (const tested of testedKinds) testRecords(fixture, tested);
+    testUsers(fixture);
     testIdempotency(fixture);
     testFeed(fixture);
     testLifecycle(fixture);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { userQuery } from '../../../src/conformance/fixture.ts';
-import { postQuery } from '../../../src/conformance/nested-kinds.ts';
+import { postQuery } from '../../../src/conformance/kinds.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 
 it('lists of all limits, pages and positions use a few statements, so that all of them stay prepared', async () => {

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
-import { nestedKinds } from '../../../src/conformance/nested-kinds.ts';
+import { nestedKinds } from '../../../src/conformance/kinds.ts';
 import { testRepository, testTransfer } from '../../../src/conformance/test-repository.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { recordKinds } from '../../../src/domain/record.ts';

@@ -22,7 +22,7 @@ import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
-import { postQuery } from '../../../src/conformance/nested-kinds.ts';
+import { postQuery } from '../../../src/conformance/kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { openStore } from '../../../src/storage/open.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';

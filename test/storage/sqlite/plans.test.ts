@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { userFilters, userQuery } from '../../../src/conformance/fixture.ts';
-import { type NestedKind, nestedKinds } from '../../../src/conformance/nested-kinds.ts';
+import { type NestedKind, nestedKinds } from '../../../src/conformance/kinds.ts';
 import { type ListQuery, positionOf } from '../../../src/domain/list-query.ts';
 import { type RecordKind, recordKinds } from '../../../src/domain/record.ts';
 import { userFields } from '../../../src/domain/user.ts';
