@@ -10,8 +10,8 @@ import type { Observe } from '../telemetry/events.ts';
 import { fitting, maxReadRows } from './paging.ts';
 import { cloudEvent } from './resources.ts';
 
-// Size of the newest events that are kept as text. A follower that is further behind reads from the store.
-const maxCharacters = 4 * 1024 * 1024;
+// How many of the newest changes are kept in memory. A follower that is further behind reads from the store.
+const maxRecent = 400;
 // Some proxies close a connection after less than a minute without data.
 const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before the reader retries.
@@ -23,47 +23,36 @@ const firstLimit = 4;
 interface Follower {
   after: number;
   limit: number;
-  /** The newest changes at the time of its last read from the store. */
-  recent: Recent;
 }
 
 /** A change with its text as a server-sent event without a mount path, which all followers share. */
 type RecentChange = Change & { readonly text: string };
 
-/** The newest changes, without a gap. */
+/** The newest changes, without a gap: all after `from`, up to `to`. */
 class Recent {
-  /** The changes after `from` up to `to`, or more. */
   readonly #changes: RecentChange[] = [];
-  #characters = 0;
-  /** Whether the reader has reached the newest changes. Its first page is longer: its first follower may be behind. */
-  hasCaughtUp = false;
+  /** Whether the reader has reached the newest changes. Its first follower may be behind them. */
+  hasCaughtUp: boolean;
   from: number;
   to: number;
 
-  constructor(position: number) {
+  constructor(position: number, hasCaughtUp: boolean) {
+    this.hasCaughtUp = hasCaughtUp;
     this.from = position;
     this.to = position;
   }
 
-  /** Adds the page after `to`, and drops the oldest changes if they become too long. */
+  /** Adds the page after `to`, and drops the oldest changes. */
   add({ changes, next }: ChangePage): void {
-    for (const change of changes) {
-      const text = toText(change, '');
-      this.#changes.push({ ...change, text });
-      this.#characters += text.length;
-    }
+    this.#changes.push(...changes.map((change) => ({ ...change, text: toText(change, '') })));
     this.to = next;
-    let dropped = 0;
-    for (const { position, text } of this.#changes) {
-      if (this.#characters <= maxCharacters) break;
-      this.#characters -= text.length;
-      this.from = Math.max(this.from, position);
-      dropped += 1;
-    }
-    this.#changes.splice(0, dropped);
+    const dropped = this.#changes.splice(0, this.#changes.length - maxRecent);
+    this.from = Math.max(this.from, dropped.at(-1)?.position ?? 0);
   }
 
-  pageAfter(position: number): Pick<ChangePage, 'changes' | 'next'> {
+  /** `undefined` for a position that only the store can check. */
+  pageAfter(position: number): Pick<ChangePage, 'changes' | 'next'> | undefined {
+    if (position < this.from || position > this.to) return undefined;
     const start = this.#changes.findLastIndex((change) => change.position <= position) + 1;
     return { changes: this.#changes.slice(start), next: this.to };
   }
@@ -78,8 +67,8 @@ export class Followers {
   readonly #max: number;
   readonly #observe: Observe;
   readonly #wakes = new Set<() => void>();
-  /** Replaced when the reader starts again. Each follower then reads from the store, which checks its position. */
-  #recent = new Recent(0);
+  /** Replaced when the reader starts again. */
+  #recent = new Recent(0, false);
   /** Reads new changes. Calls during a read cause one more read. */
   readonly #read = shared(() => this.#readNew());
   #beats = 0;
@@ -119,16 +108,15 @@ export class Followers {
       this.#wakes.add(wake);
       if (this.open === 1) this.#start(query.after);
       signal.addEventListener('abort', wake);
-      const follower: Follower = { after: query.after, limit: firstLimit, recent: this.#recent };
+      const follower: Follower = { after: query.after, limit: firstLimit };
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${follower.after}\n\n`;
       while (!isOver()) {
         const { after } = follower;
-        const isRecent = follower.recent === this.#recent && after >= follower.recent.from;
         // Before the read, so that no later wake is missed.
         woken = Promise.withResolvers();
         // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
-        const text = await this.#nextText(follower, isRecent, query, request);
+        const text = await this.#nextText(follower, query, request);
         if (text !== '') {
           yield text;
           continue;
@@ -139,8 +127,7 @@ export class Followers {
           yield `: nothing new\nid: ${follower.after}\n\n`;
           continue;
         }
-        // At the end of the store, too: after a failover, it may be before `from` until the reader notices it.
-        if (isRecent || follower.after === after) await woken.promise;
+        if (follower.after === after) await woken.promise;
         // All followers wake at once, and one that is behind may read many unwanted changes: let other work run.
         await scheduler.pause();
       }
@@ -157,23 +144,21 @@ export class Followers {
   }
 
   /** The next wanted events, as many as fit into a chunk. Reads those that are not recent from the store. */
-  async #nextText(follower: Follower, isRecent: boolean, query: ChangeQuery, request: HttpRequest) {
+  async #nextText(follower: Follower, query: ChangeQuery, request: HttpRequest) {
     const { after, limit } = follower;
-    follower.recent = this.#recent;
-    const { changes, next } = isRecent
-      ? follower.recent.pageAfter(after)
-      : await this.feed.read({ ...query, after, limit }, request);
+    const recent = this.#recent.pageAfter(after);
+    const { changes, next } = recent ?? (await this.feed.read({ ...query, after, limit }, request));
     const wanted = changes.filter((change) => isWanted(change, query));
     const { texts, last } = fitting(wanted, (one) => toText(one, request.basePath), request.chunkBytes);
     follower.after = Math.max(after, last?.position ?? next);
-    if (!isRecent) follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
+    if (!recent) follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
     this.sent += texts.length;
     return texts.join('');
   }
 
   #start(position: number): void {
     this.#stop = () => undefined;
-    this.#recent = new Recent(position);
+    this.#recent = new Recent(position, false);
     const unwatch = this.feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {
       this.#beats += 1;
@@ -182,7 +167,7 @@ export class Followers {
     this.#stop = () => {
       unwatch();
       clearInterval(heartbeat);
-      this.#recent = new Recent(0);
+      this.#recent = new Recent(0, false);
     };
     void this.#read();
   }
@@ -196,8 +181,7 @@ export class Followers {
     if (this.open === 0) return;
     const recent = this.#recent;
     try {
-      const limit = recent.hasCaughtUp ? maxReadRows : maxChangeLimit;
-      const page = await this.feed.read({ after: recent.to, limit }).catch((caught: unknown) => {
+      const page = await this.feed.read({ after: recent.to, limit: maxReadRows }).catch((caught: unknown) => {
         if (DomainError.from(caught).kind === 'gone') return undefined;
         throw caught;
       });
@@ -209,7 +193,7 @@ export class Followers {
         return await scheduler.pause();
       }
       const position = await this.feed.position();
-      this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
+      this.#recent = new Recent(position, true);
       this.#wake();
     } catch (cause) {
       if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });

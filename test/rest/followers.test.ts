@@ -269,7 +269,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
-  it('reads new changes at most 100 at a time after the first page', async (t) => {
+  it('reads new changes at most 100 at a time', async (t) => {
     const store = createMemoryStore();
     const { changes: feed } = store;
     assert.ok(feed);
@@ -285,13 +285,11 @@ describe('GET /changes as a stream', () => {
     const follower = await Follower.open(t, http);
     await follower.block();
     // The reader has caught up before the changes, so the follower reads none of them itself.
-    await until(() => limits.includes(1_000), 'the first page is read');
+    await until(() => limits.length > 1, 'the first page is read');
     const creations = Array.from({ length: 3_000 }, (_, i) => store.users.create({ name: `User ${i}` }));
     await Promise.all(creations);
     for (let id = 1; id <= 3_000; id += 1) await follower.event();
-    // The first read checks the position of the follower.
-    const [, first, ...later] = limits;
-    assert.deepEqual([first, Math.max(...later)], [1_000, 100]);
+    assert.equal(Math.max(...limits), 100);
   });
 
   it('rejects followers beyond maxFollowers, and accepts one more after another has disconnected', async (t) => {
