@@ -48,18 +48,14 @@ export function changes(followers: Followers): Handler {
   };
 }
 
-/** Without a position, starts with the oldest kept change, which may be gone before the next read. */
-async function readFirst(feed: ChangeFeed, given: ChangeQuery, hasPosition: boolean, request: HttpRequest) {
-  let query = given;
-  for (;;) {
-    try {
-      return { query, page: await feed.read(query, request) };
-    } catch (caught) {
-      if (hasPosition || !(caught instanceof ChangesGone)) throw caught;
-      // A store that repeats its error would never end the attempts.
-      if (caught.oldest <= query.after + 1) throw caught;
-      query = { ...query, after: caught.oldest - 1 };
-    }
+/** Without a position, starts with the oldest kept change. */
+async function readFirst(feed: ChangeFeed, query: ChangeQuery, hasPosition: boolean, request: HttpRequest) {
+  try {
+    return { query, page: await feed.read(query, request) };
+  } catch (caught) {
+    if (hasPosition || !(caught instanceof ChangesGone)) throw caught;
+    const fromOldest = { ...query, after: caught.oldest - 1 };
+    return { query: fromOldest, page: await feed.read(fromOldest, request) };
   }
 }
 
