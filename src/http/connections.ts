@@ -17,17 +17,14 @@ const warnEveryMs = 60_000;
 export interface ConnectionsOptions {
   /** Maximum number of open connections; 0 for no limit. */
   readonly max: number;
-  /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
-  readonly maxIdleMs: number;
-  readonly checkingIntervalMs: number;
   readonly warn: (message: string) => void;
   /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
   readonly reject: (socket: Socket, silently: boolean) => void;
 }
 
 /**
- * Limits the number of open connections of a server, and closes idle ones. A connection beyond the limit replaces an
- * idle one if a short search finds one, and is rejected otherwise. So clients that send nothing keep no others out.
+ * Limits the number of open connections of a server. A connection beyond the limit replaces an idle one if a short
+ * search finds one, and is rejected otherwise. So clients that send nothing keep no others out.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -76,9 +73,6 @@ export class Connections {
       // Its keys have created the state of the connection, perhaps long before the handshake ended.
       connectionOf(socket).idleSince = performance.now();
     });
-    if (options.maxIdleMs === 0) return;
-    const timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
-    server.on('close', () => clearInterval(timer));
   }
 
   /** The number of open connections, without those that are being rejected. */
@@ -121,14 +115,6 @@ export class Connections {
     const silently = this.#rejecting.size >= maxRejectingAtOnce;
     if (!silently) track(this.#rejecting, socket);
     this.#options.reject(socket, silently);
-  }
-
-  // Node restarts its own idle timer at every byte, even at a line break before a request (RFC 9112, 2.2).
-  #endIdle(): void {
-    const now = performance.now();
-    for (const socket of this.#open) {
-      if (idleSince(socket) <= now - this.#options.maxIdleMs) socket.destroy();
-    }
   }
 }
 

@@ -110,8 +110,6 @@ export class HttpServer {
     server.maxHeadersCount = 2 * maxHeaders;
     this.#connections = new Connections(server, {
       max: maxConnections,
-      maxIdleMs: headMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headMs : 0,
-      checkingIntervalMs,
       warn: (message) => observe({ type: 'warning', message }),
       reject(socket, silently) {
         // With TLS, a response would need a handshake, which costs most.
