@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, describe, it, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { type AuthMode, authModes } from '../../src/domain/access.ts';
 import { createService } from '../../src/service.ts';
@@ -102,22 +102,27 @@ for (const auth of authModes) {
       const untouched = refusal !== undefined && auth !== 'none';
       if (untouched) assert.deepEqual(users.json, [{ id: 1, name: 'Ann' }], 'no user was written');
     });
-
-    test(`gRPC calls with ${what} are accepted or rejected as auth=${auth} requires`, async (t) => {
-      const { http, grpc } = await startService(t, { auth, apiKeys: ['right', 'next'], grpcPort: 0 });
-      await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
-      const metadata = key === undefined ? {} : { 'x-api-key': key };
-      const outcome = await getUser(usersClient(t, grpc), 1, { metadata });
-      if (refusal === undefined || auth !== 'all') {
-        assert.deepEqual([outcome.code, outcome.user], [status.OK, { id: 1, name: 'Ann' }]);
-      } else {
-        assert.deepEqual(
-          [outcome.code, outcome.details, outcome.user],
-          [status.UNAUTHENTICATED, refusal, undefined],
-        );
-      }
-    });
   }
+
+  describe(`gRPC calls with auth=${auth}`, async () => {
+    const { http, grpc } = await startService({ after }, { auth, apiKeys: ['right', 'next'], grpcPort: 0 });
+    const client = usersClient({ after }, grpc);
+    await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
+    for (const [what, key, refusal] of credentials) {
+      it(`gRPC calls with ${what} are accepted or rejected as auth=${auth} requires`, async () => {
+        const metadata = key === undefined ? {} : { 'x-api-key': key };
+        const outcome = await getUser(client, 1, { metadata });
+        if (refusal === undefined || auth !== 'all') {
+          assert.deepEqual([outcome.code, outcome.user], [status.OK, { id: 1, name: 'Ann' }]);
+        } else {
+          assert.deepEqual(
+            [outcome.code, outcome.details, outcome.user],
+            [status.UNAUTHENTICATED, refusal, undefined],
+          );
+        }
+      });
+    }
+  });
 }
 
 test('without configured keys, every route that requires a key rejects all requests', async (t) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -43,25 +43,30 @@ const texts: readonly [what: string, text: string][] = [
   ['200 characters of two units', '😀'.repeat(200)],
   ['200 characters of three bytes', '王'.repeat(200)],
 ];
-for (const [what, name] of texts) {
-  test(`both APIs return a name with ${what} byte for byte`, async (t) => {
-    const { http, grpc } = await startService(t, { grpcPort: 0 });
-    const created = await send(http, 'POST /users', { json: { name } });
-    assert.deepEqual([created.status, created.json], [201, { id: 1, name }]);
-    const escaped = [...name].map((character) => asEscapes(character)).join('');
-    const headers = { 'content-type': 'application/json' };
-    const put = await send(http, 'PUT /users/1', { body: `{"name":"${escaped}"}`, headers });
-    assert.equal(put.headers.etag, '"1"', 'the name with escapes is the same name');
-    assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name }]);
-    assert.deepEqual((await send(http, 'GET /users/1')).json, { id: 1, name });
-    const { user } = await getUser(usersClient(t, grpc), 1);
-    assert.deepEqual(user, { id: 1, name });
+describe('the texts of users and posts', async () => {
+  const { http, grpc } = await startService({ after }, { grpcPort: 0 });
+  const client = usersClient({ after }, grpc);
+  for (const [what, name] of texts) {
+    it(`both APIs return a name with ${what} byte for byte`, async () => {
+      const created = await send(http, 'POST /users', { json: { name } });
+      const { id } = created.json as { id: number };
+      assert.deepEqual([created.status, created.json], [201, { id, name }]);
+      const escaped = [...name].map((character) => asEscapes(character)).join('');
+      const headers = { 'content-type': 'application/json' };
+      const put = await send(http, `PUT /users/${id}`, { body: `{"name":"${escaped}"}`, headers });
+      assert.equal(put.headers.etag, '"1"', 'the name with escapes is the same name');
+      assert.deepEqual((await send(http, `GET /users?id=${id}`)).json, [{ id, name }]);
+      assert.deepEqual((await send(http, `GET /users/${id}`)).json, { id, name });
+      const { user } = await getUser(client, id);
+      assert.deepEqual(user, { id, name });
 
-    const post = { title: name, body: `\t${name}\n` };
-    await send(http, 'POST /users/1/posts', { json: post });
-    assert.deepEqual((await send(http, 'GET /users/1/posts')).json, [{ id: 1, userId: 1, ...post }]);
-  });
-}
+      const post = { title: name, body: `\t${name}\n` };
+      await send(http, `POST /users/${id}/posts`, { json: post });
+      const posts = (await send(http, `GET /users/${id}/posts`)).json as { id: number }[];
+      assert.deepEqual(posts, [{ id: posts[0]?.id, userId: id, ...post }]);
+    });
+  }
+});
 
 function asEscapes(character: string): string {
   return [...Array(character.length).keys()]
