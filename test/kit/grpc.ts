@@ -1,4 +1,3 @@
-import type { TestContext } from 'node:test';
 import {
   type CallOptions,
   type ChannelCredentials,
@@ -23,9 +22,9 @@ export interface GetUserOptions extends CallOptions {
   readonly metadata?: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** A client of the generated stubs, closed with the test. */
+/** A client of the generated stubs, closed after the test or suite. */
 export function usersClient(
-  t: Pick<TestContext, 'after'>,
+  t: { after(close: () => void): void },
   address: string,
   options: ChannelOptions = {},
   security: ChannelCredentials = credentials.createInsecure(),
