@@ -66,7 +66,7 @@ export class PostgresPool {
   }
 
   /** Runs work on a connection before the first call, without a limit on its time. */
-  prepare(work: (client: Client) => Promise<void>): Promise<void> {
+  prepare<T>(work: (client: Client) => Promise<T>): Promise<T> {
     const timer = setTimeout(this.#warn, slowMs, slowWarning);
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {

@@ -4,7 +4,7 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore, readStoreNumbers } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import { type PoolSettings, poolNumbers, type Sql, types, type Warn } from './connection.ts';
+import { type PoolSettings, poolNumbers, types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { idempotencyKeys } from './idempotency.ts';
@@ -104,16 +104,14 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   }));
   const reads = standbys.length === 0 ? pool : standbyReads(pool, standbys, onStandbyRead);
   const hasFeed = settings.changesKept > 0;
-  let beforeFirst: Sql | undefined;
-  try {
-    await pool.prepare(async (client) => {
-      await prepareSchema(client, warn, options.mustExist);
-      beforeFirst = await prepareFeed(client, hasFeed, options.mustExist);
-    });
-  } catch (caught) {
+  const preparing = pool.prepare(async (client) => {
+    await prepareSchema(client, warn, options.mustExist);
+    return prepareFeed(client, hasFeed, options.mustExist);
+  });
+  const beforeFirst = await preparing.catch(async (caught) => {
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
-  }
+  });
   let isClosing = false;
   // While the store closes, work in the background may be cut off.
   const fail = (cause: Error) => (isClosing ? undefined : onFailure?.(cause));
