@@ -83,15 +83,12 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
-export const urlForms = formsOf(storeSchemes);
+export const urlForms = storeSchemes.map(({ form }) => form).join(' or ');
 /** The forms of the URLs of stores whose data outlives the process. */
-export const persistentUrlForms = formsOf(storeSchemes.filter(({ persistent }) => persistent));
-
-function formsOf(schemes: readonly StoreScheme[]): string {
-  // Without `Intl`, because every command runs this at its start.
-  const forms = schemes.map(({ form }) => form);
-  return `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`;
-}
+export const persistentUrlForms = storeSchemes
+  .filter(({ persistent }) => persistent)
+  .map(({ form }) => form)
+  .join(' or ');
 
 /** What the URL of a store must be; `undefined` if it is valid. */
 export function unmetUrlRequirement(url: string): string | undefined {
