@@ -1,4 +1,4 @@
-/** The minimum and the maximum whole number of a setting. */
+/** The minimum and the maximum of a whole number. */
 export type Range = readonly [min: number, max: number];
 
 /** The longest time that Node's timers support, in milliseconds; a longer one would end at once. */

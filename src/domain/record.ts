@@ -1,4 +1,5 @@
 import { DomainError, invalid } from './errors.ts';
+import { isInRange, type Range, rangeText } from './range.ts';
 
 /** The kinds of records, each with its singular name. Parents come before their children. */
 const recordNames = { users: 'user', posts: 'post' } as const;
@@ -48,9 +49,8 @@ export function parseIds(value: string): readonly number[] {
 }
 
 export function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
-    throw invalid(field, `must be a whole number from ${min} to ${max}`);
-  }
+  const range: Range = [min, max];
+  if (!isInRange(value, range)) throw invalid(field, `must be ${rangeText(range)}`);
   return value;
 }
 
