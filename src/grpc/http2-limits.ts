@@ -88,21 +88,23 @@ export class PacedSocket extends Duplex {
 }
 
 /**
- * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
- * oldest is closed. An interceptor cannot do this: for it, a call ends with its status, although the stream may
+ * Limits the memory of the streams that HTTP/2 opens while `reading` returns a connection. Beyond what the heap can hold,
+ * the oldest is closed. An interceptor cannot do this: for it, a call ends with its status, although the stream may
  * stay open.
  */
-export function limitStreams(isReading: () => boolean, observe: Observe) {
+export function limitStreams(reading: () => Socket | undefined, observe: Observe) {
   // The oldest first. Not a `Set`: each of its tables points to its successor, so an old one would keep closed streams
   // in memory until the next full collection.
   const open: Http2Stream[] = [];
+  const connections = new WeakMap<Http2Stream, Socket>();
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
   };
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
-    if (!isReading()) return;
+    const connection = reading();
+    if (connection === undefined) return;
     const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
     // grpc-js rejects unknown methods and media types, which would throw if the client has reset the stream meanwhile.
     const { respond } = stream;
@@ -112,6 +114,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = slicing(stream, refuse);
     open.push(stream);
+    connections.set(stream, connection);
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
   };
@@ -122,6 +125,8 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
+    hasStreams: (connection: Socket): boolean => open.some((one) => connections.get(one) === connection),
+
     /** Waits at most `maxTurns` until all streams close: HTTP/2 notices later that a connection was closed. */
     async end(): Promise<void> {
       for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await nextTurn();

@@ -6,6 +6,8 @@ import { limitStreams, PacedSocket, type Pacer } from './http2-limits.ts';
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
 const sweepEveryMs = 50;
+// When closing, how long a client may take to close its connection after its calls, or to go on with its handshake.
+const quietMs = 1_000;
 // The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
 const unavailable = 14;
 
@@ -26,8 +28,8 @@ export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #sockets = new Set<Socket>();
   readonly #limits: ReturnType<typeof limitStreams>;
-  /** Whether HTTP/2 is reading bytes of a connection of this server. */
-  #isReading = false;
+  /** The connection of this server that HTTP/2 is reading. */
+  #reading: Socket | undefined;
   #app: Promise<GrpcApp> | undefined;
   #loading: NodeJS.Timeout | undefined;
   #serving = false;
@@ -37,7 +39,7 @@ export class GrpcServer {
     this.server.on('error', (cause) => {
       if (this.server.listening) this.#reportFailure(cause);
     });
-    this.#limits = limitStreams(() => this.#isReading, options.observe);
+    this.#limits = limitStreams(() => this.#reading, options.observe);
   }
 
   get connections(): number {
@@ -66,6 +68,11 @@ export class GrpcServer {
     // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
+    // A lost client does neither. Emitted again after each quiet time, such as after its last call.
+    for (const socket of this.#sockets)
+      socket.setTimeout(Math.max(quietMs, idleMs)).on('timeout', () => {
+        if (!this.#limits.hasStreams(socket)) socket.destroy();
+      });
     const idleUntil = performance.now() + idleMs;
     const timer = setInterval(() => {
       if (performance.now() < idleUntil) return;
@@ -96,11 +103,11 @@ export class GrpcServer {
       const paced = new PacedSocket(socket, pacer);
       // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
       paced.on('data', () => {
-        this.#isReading = true;
+        this.#reading = socket;
       });
       app.accept(paced);
       paced.on('data', () => {
-        this.#isReading = false;
+        this.#reading = undefined;
       });
     } catch (cause) {
       this.#reportFailure(cause);

@@ -2,18 +2,22 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import { status } from '@grpc/grpc-js';
+import type { ServiceOptions } from '../../src/service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, type Outcome, usersClient } from '../kit/grpc.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
 
 /** A service whose store resolves a call when the test resolves `answer`. */
-async function startHeld(t: TestContext, options: { drainDelayMs?: number } = {}) {
+async function startHeld(t: TestContext, options: Pick<ServiceOptions, 'drainDelayMs' | 'tls'> = {}) {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
   const answer = Promise.withResolvers<typeof ann>();
@@ -85,6 +89,49 @@ test('a gRPC server with only idle connections closes at once', async (t) => {
   await getUser(usersClient(t, grpc), 2);
   await connectWire(t, grpc);
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
+});
+
+test('a client that never closes its idle connection does not delay close until the deadline', async (t) => {
+  const { grpc, service } = await startHeld(t);
+  const lost = connect({ port: Number(grpc.split(':')[1]), host: '127.0.0.1', allowHalfOpen: true });
+  t.after(() => lost.destroy());
+  const settings = '\0\0\0\x04\0\0\0\0\0';
+  lost.on('error', () => undefined).write(`PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${settings}`);
+  await once(lost, 'data');
+  assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
+});
+
+test('a client that stops in the middle of its TLS handshake does not delay close until its time limit', async (t) => {
+  const { grpc, service } = await startHeld(t, { tls: createCertificate() });
+  const socket = connect(Number(grpc.split(':')[1]), '127.0.0.1');
+  t.after(() => socket.destroy());
+  const [client, wire] = duplexPair();
+  connectTls({ socket: client, rejectUnauthorized: false, ALPNProtocols: ['h2'] }).on(
+    'error',
+    () => undefined,
+  );
+  const [hello]: Buffer[] = await once(wire, 'data');
+  assert.ok(hello);
+  socket.on('error', () => undefined).write(hello);
+  await once(socket, 'data');
+  // The handshake itself may take 10 s.
+  assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 8_000);
+});
+
+test('close waits for a gRPC call whose connection is quiet for longer than that of a lost client may be', async (t) => {
+  const { grpc, service, asked, answer } = await startHeld(t);
+  const accepted = Promise.withResolvers<Socket>();
+  const accept = (message: unknown) => accepted.resolve((message as { socket: Socket }).socket);
+  subscribe('net.server.socket', accept);
+  t.after(() => unsubscribe('net.server.socket', accept));
+  const running = getUser(usersClient(t, grpc), 1);
+  await asked;
+  const socket = await accepted.promise;
+  const closing = service.close({ timeoutMs: 60_000 });
+  await once(socket, 'timeout');
+  answer.resolve(ann);
+  assert.deepEqual((await running).user, { id: 1, name: 'Ann' });
+  await closing;
 });
 
 test('a gRPC server without any connection closes at once', async (t) => {

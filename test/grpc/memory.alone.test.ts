@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
-import { connect } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { after, describe, it, test } from 'node:test';
 import { getChannelzHandlers, status } from '@grpc/grpc-js';
@@ -86,7 +86,7 @@ test('on a small heap, thousands of short messages in a packet and unread respon
 
 test('a short part of a packet that a call waits with does not keep the packet in memory', async (t) => {
   const limits = limitStreams(
-    () => true,
+    () => new Socket(),
     () => undefined,
   );
   const stream = new Readable({ read: () => undefined });
@@ -109,7 +109,7 @@ test('a short part of a packet that a call waits with does not keep the packet i
 
 test('a call may have 1,000 short chunks, and is closed at the next', async (t) => {
   const limits = limitStreams(
-    () => true,
+    () => new Socket(),
     () => undefined,
   );
   const close = t.mock.fn();
@@ -125,7 +125,7 @@ test('a call may have 1,000 short chunks, and is closed at the next', async (t) 
 
 test('a call keeps only the metadata that the service reads, so that grpc-js does not parse the rest', async () => {
   const limits = limitStreams(
-    () => true,
+    () => new Socket(),
     () => undefined,
   );
   const stream = {};
