@@ -7,7 +7,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
@@ -80,6 +79,34 @@ it('each connection of a burst replaces an idle one, although many of them are n
   accept(300);
 });
 
+it('a connection that was not read yet is not closed for a new one', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const server = new EventEmitter();
+  const rejected: FakeSocket[] = [];
+  const connections = new Connections(server as unknown as Server, {
+    max: 1,
+    warn: () => undefined,
+    reject: (socket) => rejected.push(socket as unknown as FakeSocket),
+  });
+  const connect = (): FakeSocket => {
+    const socket = new FakeSocket().pause();
+    server.emit('connection', socket);
+    now += minIdleMs;
+    return socket;
+  };
+  const unread = connect();
+  const others = [connect(), connect()];
+  assert.deepEqual(rejected, others);
+  assert.deepEqual(connections.sockets, [unread, ...others]);
+  while (unread.paused) await nextTurn();
+  now += minIdleMs;
+  const newest = connect();
+  assert.deepEqual([unread.destroyed, rejected.length], [true, 2]);
+  for (const socket of [newest, ...rejected]) socket.destroy();
+  assert.deepEqual(connections.sockets, []);
+});
+
 testSchedules(
   'a server accepts connections up to its maximum, and closes only those that are idle',
   async (scheduler) => {
@@ -140,35 +167,6 @@ testSchedules(
     assert.deepEqual(connections.sockets, []);
   },
 );
-
-it('a connection that was not read yet is not closed for a new one', async (t) => {
-  let now = 0;
-  t.mock.method(performance, 'now', () => now);
-  const server = new EventEmitter();
-  const rejected: FakeSocket[] = [];
-  const connections = new Connections(server as unknown as Server, {
-    max: 1,
-    warn: () => undefined,
-    reject: (socket) => rejected.push(socket as unknown as FakeSocket),
-  });
-  const connect = (): FakeSocket => {
-    const socket = new FakeSocket();
-    server.emit('connection', socket);
-    now += minIdleMs;
-    return socket;
-  };
-  const unread = connect();
-  const others = [connect(), connect()];
-  assert.deepEqual(rejected, others);
-  assert.deepEqual(connections.sockets, [unread, ...others]);
-  await eventLoop.wait();
-  now += minIdleMs;
-  const newest = connect();
-  assert.deepEqual([unread.destroyed, rejected.length], [true, 2]);
-  for (const socket of [newest, ...rejected]) socket.destroy();
-  await eventLoop.wait();
-  assert.deepEqual(connections.sockets, []);
-});
 
 it('a search for an idle connection continues where the last one has ended', (t) => {
   let now = 1_000;
