@@ -107,11 +107,6 @@ function writeHead(request: HttpRequest, reply: Reply): void {
   }
   const length = isStream(body) ? body.length : Buffer.byteLength(body ?? '');
   if (length !== undefined && status !== 204 && status !== 304) headers['content-length'] = length;
-  // HTTP/1.0 has no chunks: only the end of the connection ends a body of unknown length.
-  if (length === undefined && raw.httpVersion === '1.0') {
-    response.useChunkedEncodingByDefault = false;
-    headers['connection'] = 'close';
-  }
   // Pipelined requests that have already arrived get their responses first.
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   // A host may have set it too, such as while it drains.
