@@ -40,9 +40,8 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 
 // As in nginx, the status in logs and metrics for a connection that closed before the end of the response.
 const clientLeft = 499;
-// A name and password in an absolute target must not be in the log, even if the password contains a slash or a question
-// mark. What follows the first colon is a password, unless it is the number of a port. A path may contain an @.
-const userInfo = /^(\w+:\/\/)(?:[^/?#]*|[^:/?#[]*:\d*[^\d/?#].*)@/;
+// An absolute target may contain a name and a password before an @, which must not be in the log.
+const mayHaveUserInfo = /^[^/].*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
@@ -127,8 +126,9 @@ export class HttpListener {
   }
 
   #report(request: HttpRequest, now: number): void {
-    const { id, method, raw, response, startedAt, template, keyName } = request;
+    const { id, method, response, startedAt, template, keyName } = request;
     const { longLived, stalled, failedStatus } = request;
+    const { url = '' } = request.raw;
     const hasFailed = stalled || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
@@ -138,7 +138,7 @@ export class HttpListener {
       id,
       method,
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
-      path: raw.url?.replace(userInfo, '$1').split('?', 1)[0] ?? '',
+      path: mayHaveUserInfo.test(url) ? '' : url.replace(/\?.*/, ''),
       status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
       durationMs: now - startedAt,
       route: template,
