@@ -3,7 +3,7 @@ import { requestId } from '../telemetry/events.ts';
 import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
 import type { Connection } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import { freeBytes, type MemoryBudget } from './memory-budget.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
@@ -72,7 +72,6 @@ export class HttpRequest {
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
   #isCounted = false;
-  #holdsMemory = false;
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
@@ -198,9 +197,6 @@ export class HttpRequest {
     // A host may end the response while the body arrives. Nothing would release the memory after that.
     if (this.response.closed) return;
     this.stalled = bytes > 0;
-    // Most requests never use more than the free bytes.
-    if (bytes <= freeBytes && !this.#holdsMemory) return;
-    this.#holdsMemory = true;
     this.shared.memory.hold(this, bytes, cancel);
   }
 
@@ -209,7 +205,7 @@ export class HttpRequest {
     const { headers, readableEnded } = this.raw;
     const isChunked = headers['transfer-encoding'] !== undefined;
     const bytes = isChunked ? readBytes : Math.min(Number(headers['content-length'] ?? 0), readBytes);
-    if (bytes <= freeBytes || readableEnded) return;
+    if (readableEnded) return;
     this.hold(bytes, () => {
       discardBody(this.raw);
       onCancel();
@@ -229,6 +225,6 @@ export class HttpRequest {
   release(): void {
     if (!this.longLived) this.shared.inFlight -= 1;
     this.leave();
-    if (this.#holdsMemory) this.shared.memory.hold(this, 0);
+    this.shared.memory.hold(this, 0);
   }
 }
