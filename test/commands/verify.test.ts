@@ -27,7 +27,8 @@ describe('users-service verify', async () => {
   it('prints each test that failed, exits with 1, and removes its data', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
-    // A database that loses every role and soon creates no more tables, so that most tests fail fast.
+    // A database that loses every role, and soon creates no more tables, then no more schemas, so that most tests fail
+    // fast.
     await session.query(`
       CREATE SCHEMA broken;
       CREATE SEQUENCE broken.stores;
@@ -43,12 +44,19 @@ describe('users-service verify', async () => {
         END $$;
       CREATE FUNCTION broken.forget_role() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN NEW.role = ''; RETURN NEW; END $$;
-      CREATE EVENT TRIGGER break ON ddl_command_end EXECUTE FUNCTION broken.break()`);
+      CREATE FUNCTION broken.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        BEGIN
+          IF (SELECT last_value FROM broken.stores) > 6 THEN RAISE 'no more schemas'; END IF;
+        END $$;
+      CREATE EVENT TRIGGER break ON ddl_command_end EXECUTE FUNCTION broken.break();
+      CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('CREATE SCHEMA')
+        EXECUTE FUNCTION broken.refuse()`);
     const { code, stdout } = await runMain(['verify', '--database', url]);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^fail {2}users: creates a user with all fields and version 1, not replayed: /m);
     assert.match(stdout, /^fail {2}users: \d+ of \d+ tests failed$/m);
-    assert.match(stdout, /^fail {2}posts: .+: PostgreSQL at .+ cannot be used: no more tables$/m);
+    assert.match(stdout, /^fail {2}\w+: .+: PostgreSQL at .+ cannot be used: no more tables$/m);
+    assert.match(stdout, /^fail {2}posts: .+: no more schemas$/m);
     const left = await session.query(`
       SELECT nspname FROM pg_namespace WHERE nspname LIKE 'users%'
       UNION ALL SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace`);
