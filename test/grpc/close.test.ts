@@ -118,21 +118,26 @@ test('a client that stops in the middle of its TLS handshake does not delay clos
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 8_000);
 });
 
-test('close waits for a gRPC call whose connection is quiet for longer than that of a lost client may be', async (t) => {
-  const { grpc, service, asked, answer } = await startHeld(t);
-  const accepted = Promise.withResolvers<Socket>();
-  const accept = (message: unknown) => accepted.resolve((message as { socket: Socket }).socket);
-  subscribe('net.server.socket', accept);
-  t.after(() => unsubscribe('net.server.socket', accept));
-  const running = getUser(usersClient(t, grpc), 1);
-  await asked;
-  const socket = await accepted.promise;
-  const closing = service.close({ timeoutMs: 60_000 });
-  await once(socket, 'timeout');
-  answer.resolve(ann);
-  assert.deepEqual((await running).user, { id: 1, name: 'Ann' });
-  await closing;
-});
+for (const scheme of ['http', 'https']) {
+  test(`close waits for a gRPC call whose ${scheme} connection is quiet for longer than that of a lost client may be`, async (t) => {
+    const tls = createCertificate();
+    const { grpc, service, asked, answer } = await startHeld(t, scheme === 'https' ? { tls } : {});
+    const accepted = Promise.withResolvers<Socket>();
+    const accept = (message: unknown) => accepted.resolve((message as { socket: Socket }).socket);
+    subscribe('net.server.socket', accept);
+    t.after(() => unsubscribe('net.server.socket', accept));
+    const session = connectHttp2(`${scheme}://${grpc}`, { ca: tls.cert });
+    t.after(() => session.destroy());
+    const running = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+    await asked;
+    const socket = await accepted.promise;
+    const closing = service.close({ timeoutMs: 60_000 });
+    await once(socket, 'timeout');
+    answer.resolve(ann);
+    assert.equal((await running).code, status.OK);
+    await closing;
+  });
+}
 
 test('a gRPC server without any connection closes at once', async (t) => {
   const { service } = await startHeld(t);
