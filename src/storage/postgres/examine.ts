@@ -93,7 +93,7 @@ async function* examineServer(
   yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
   // Without a version, any tables are those of another program.
   yield others === 0 || version === 0 || schema.what === foreignMeta
-    ? ok('texts sort by code point')
+    ? ok(`texts sort by code point, whatever the collation of the database (${state.collation})`)
     : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
   yield schema;
   if (state.filtered.length > 0) yield warn(hiddenRows(state.filtered), showRows);

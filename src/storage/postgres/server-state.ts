@@ -14,6 +14,7 @@ const settings = [
 export interface ServerState extends Readonly<Record<(typeof settings)[number], string>> {
   readonly pid: number;
   readonly read_only: boolean;
+  readonly collation: string;
   readonly other_collations: number;
   readonly may_create: boolean;
   /** The schema of the tables, or in which they will be created, quoted for SQL; NULL if the user may use none. */
@@ -43,6 +44,7 @@ export const stateSql = `
   SELECT pg_backend_pid() AS pid,
     ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
+    (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
       WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
     quote_ident(namespace.nspname) AS schema,

@@ -44,7 +44,7 @@ describe('the examination of a PostgreSQL database', () => {
     const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
     assert.match(
       text.join('\n'),
-      /^PostgreSQL \d+.*, takes writes\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point\nthe schema has version \d+, in public\nthe connection is not encrypted\nit allows \d+ more connections$/,
+      /^PostgreSQL \d+.*, takes writes\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+, in public\nthe connection is not encrypted\nit allows \d+ more connections$/,
     );
   });
 
