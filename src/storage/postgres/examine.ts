@@ -12,6 +12,7 @@ import { type ServerState, stateSql } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
+const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
 const showRows = `${ownTables}, or add policies that show all rows`;
 // Ten for calls, one for pings and two for the feed of changes.
@@ -58,9 +59,11 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, options: 
   using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
   try {
     await client.connect();
+    const sentAt = Date.now();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
+    const clock = examineClock(state.now, sentAt, Date.now());
     const findings: Finding[] = [];
-    for await (const finding of examineServer(client, state, options))
+    for await (const finding of examineServer(client, state, clock, options))
       findings.push({ ...finding, what: `${name}: ${finding.what}` });
     return { takesWrites: !state.read_only, findings };
   } finally {
@@ -74,6 +77,7 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, options: 
 async function* examineServer(
   client: Client,
   state: ServerState,
+  clock: Finding,
   { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true }: ExamineOptions,
 ) {
   const { server_version: release, server_encoding: encoding, other_collations: others, free } = state;
@@ -84,6 +88,7 @@ async function* examineServer(
   yield Number.parseInt(release, 10) >= oldestVersion
     ? ok(server)
     : fail(server, `use PostgreSQL ${oldestVersion} or newer`);
+  yield clock;
   yield examineDurability(state, isPooled);
   // The server reports a commit that no standby has confirmed as a warning.
   const lowerLevel = 'run ALTER ROLE … SET client_min_messages = warning';
@@ -115,6 +120,17 @@ async function* examineServer(
   yield free >= needed
     ? ok(allowed)
     : warn(`${allowed}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
+}
+
+/** Checks the clock of the server, which it read at an unknown time between the question and the answer. */
+function examineClock(now: number, sentAt: number, receivedAt: number): Finding {
+  const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
+  if (Math.abs(aheadMs) <= clockSlackMs) return ok('its clock agrees with the clock of this machine');
+  const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
+  return warn(
+    `its clock is ${seconds} the clock of this machine`,
+    'synchronize both, for example with chrony',
+  );
 }
 
 /** Why the version of the schema cannot be read. Throws an error that has another subject. */

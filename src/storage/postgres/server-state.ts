@@ -13,6 +13,7 @@ const settings = [
 
 export interface ServerState extends Readonly<Record<(typeof settings)[number], string>> {
   readonly pid: number;
+  readonly now: number;
   readonly read_only: boolean;
   readonly collation: string;
   readonly other_collations: number;
@@ -42,6 +43,7 @@ export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${ta
 
 export const stateSql = `
   SELECT pg_backend_pid() AS pid,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
     (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
