@@ -6,13 +6,14 @@ import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { isBusy } from './errors.ts';
-import { checkLog, checkWritable, nearestFolder, realPath, sizeOf } from './file.ts';
+import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath, sizeOf } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
 const minFreeBytes = 100 * mebibyte;
 const fewFreeBytes = 1024 * mebibyte;
+const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
@@ -32,9 +33,9 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
     return [fail(`${file}: ${messageOf(caught)}`, 'until then the service does not start'), ...space];
   }
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
-  const findings = [examineMode(file), ...space];
+  const findings = [examineMode(file), examineClock(file), ...space];
   const obstacle = findObstacle(file);
-  if (obstacle === undefined) return [...findings, ...examineData(file)];
+  if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];
   return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
 }
 
@@ -43,6 +44,16 @@ function examineMode(file: string): Finding {
   return platform() !== 'win32' && (statSync(file).mode & 0o007) !== 0
     ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
     : ok(`${file} can be written, and not every user may open it`);
+}
+
+function examineClock(file: string): Finding {
+  const lastWriteMs = Math.max(
+    statSync(file).mtimeMs,
+    statSync(`${file}-wal`, { throwIfNoEntry: false })?.mtimeMs ?? 0,
+  );
+  return lastWriteMs > Date.now() + clockSlackMs
+    ? warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock')
+    : ok(`the clock is not behind the last write of ${file}`);
 }
 
 function* examineSpace(file: string, { bavail, bsize, type }: StatsFs) {
@@ -62,6 +73,15 @@ function findObstacle(file: string): string | undefined {
   if (sizeOf(`${file}-journal`) > 0) return `${file}-journal has an unfinished write`;
   const isIndexLost = sizeOf(`${file}-wal`) > 0 && !existsSync(`${file}-shm`);
   return isIndexLost ? `${file}-wal has the latest writes, but ${file}-shm is missing` : undefined;
+}
+
+function examineLog(file: string): Finding {
+  const bytes = sizeOf(`${file}-wal`);
+  if (bytes === 0) return ok(`${file}-wal is empty`);
+  const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
+  return bytes > maxIdleLogBytes
+    ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as a backup')
+    : ok(text);
 }
 
 function* examineData(file: string) {

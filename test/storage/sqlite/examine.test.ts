@@ -80,7 +80,7 @@ describe('the examination of a SQLite file', () => {
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
       text.join('\n'),
-      /^FILE can be written.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
     );
   });
 
@@ -88,12 +88,15 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(problems(examineSqlite(`${makeFile()}/`)), []);
   });
 
-  it('finds no problem in a file that is in use', async (t) => {
+  it('finds no problem in a file that is in use, and reads its log', async (t) => {
     const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
     await store.users.create({ name: 'Ada' });
     assert.deepEqual(problemsOf(path), []);
+    assert.ok(
+      examineSqlite(path).some(({ what }) => what.endsWith('-wal has the latest writes (less than 0.1 MiB)')),
+    );
     await store.users.create({ name: 'Grace' });
   });
 
@@ -238,6 +241,7 @@ describe('the examination of a SQLite file', () => {
       (path) => chmodSync(path, 0o602),
       /^warn every user of this machine may open /,
     ],
+    ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
   for (const [what, damage, problem] of damages) {
     it(`reports a file that ${what}`, () => {
@@ -272,6 +276,26 @@ describe('the examination of a SQLite file', () => {
     );
     chmodSync(path, 0o600);
     assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
+  });
+
+  it('reports a write-ahead log that was written in the future', async (t) => {
+    const path = makeFile();
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.users.create({ name: 'Ada' });
+    utimesSync(`${path}-wal`, 4e9, 4e9);
+    const [first = '', ...others] = problemsOf(path);
+    assert.match(first, /^warn .* in the future, 2096-/);
+    assert.deepEqual(others, []);
+  });
+
+  it('reports a write-ahead log of more than 64 MiB', async (t) => {
+    const copy = await copyInUse(t);
+    truncateSync(`${copy}-wal`, 64 * 2 ** 20);
+    assert.deepEqual(problemsOf(copy), []);
+    truncateSync(`${copy}-wal`, 64 * 2 ** 20 + 1);
+    const problem = `warn /${basename(copy)}-wal has the latest writes (64 MiB) and keeps growing during a long read`;
+    assert.deepEqual(problemsOf(copy), [problem]);
   });
 
   it('reports a FIFO instead of waiting for its writer', {
