@@ -1,16 +1,44 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { nameOf } from '../domain/record.ts';
-import { addUsers, type Fixture, keyed, rejects } from './fixture.ts';
+import { maxId, nameOf } from '../domain/record.ts';
+import { addUsers, columnOf, type Fixture, keyed, rejects } from './fixture.ts';
 import { firstChanges, whatOf } from './follow.ts';
 import { type NestedKind, rowOf } from './kinds.ts';
 
 /** Declares the tests of users that have records of a kind. */
 export function testNested(fixture: Fixture, nested: NestedKind): void {
-  const { kind, one, draft, patches, query, records } = nested;
+  const { kind, one, text, draft, patches, query, records } = nested;
 
   describe(`users with ${kind}`, () => {
+    it(`returns undefined for the ${kind} of a user that does not exist`, async (t) => {
+      const repository = await fixture.open(t);
+      for (const id of [1, maxId]) {
+        assert.equal(await records(repository, id).list(query()), undefined);
+        assert.equal(await records(repository, id).list(query(`${text}=No`)), undefined);
+        assert.equal(await records(repository, id).count({}), undefined);
+        assert.equal(await records(repository, id).count({ [text]: 'No' }), undefined);
+        assert.equal(await records(repository, id).create(draft), undefined);
+      }
+    });
+
+    it(`distinguishes a user without ${kind} from no user`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      assert.deepEqual(await records(repository, 1).list(query()), { items: [] });
+      assert.equal(await records(repository, 1).count({}), 0);
+    });
+
+    it(`lists and counts the ${kind} of one user only`, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada', 'Bob');
+      for (const userId of [1, 2, 1, 1]) await records(repository, userId).create(draft);
+      const page = await records(repository, 1).list(query());
+      assert.deepEqual(columnOf(page?.items, 'id'), [1, 3, 4]);
+      assert.equal(await records(repository, 1).count({}), 3);
+      assert.equal(await records(repository, 2).count({}), 1);
+    });
+
     it(`does not store the idempotency key of ${one} whose user does not exist`, async (t) => {
       const repository = await fixture.open(t);
       assert.equal(await records(repository, 1).create(draft, keyed('k')), undefined);

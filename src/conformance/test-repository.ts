@@ -7,8 +7,8 @@ import { nestedKinds, testedKinds } from './kinds.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
 import { testNested } from './nested.ts';
-import { testNestedLists } from './nested-lists.ts';
 import { testPositions } from './positions.ts';
+import { testRecordLists } from './record-lists.ts';
 import { testRecords } from './records.ts';
 import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
@@ -29,15 +29,15 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
   ].flat();
   const note = untested.length > 0 ? ` (not tested: ${untested.join('; ')})` : '';
   describe(`${name}, as a repository${note}`, () => {
-    for (const tested of testedKinds) testRecords(fixture, tested);
+    for (const tested of testedKinds) {
+      testRecords(fixture, tested);
+      testRecordLists(fixture, tested);
+    }
     testUsers(fixture);
     testLists(fixture);
     testPositions(fixture);
     testSearches(fixture);
-    for (const nested of nestedKinds) {
-      testNested(fixture, nested);
-      testNestedLists(fixture, nested);
-    }
+    for (const nested of nestedKinds) testNested(fixture, nested);
     testIdempotency(fixture);
     if (traits.feed) {
       testFeed(fixture);
