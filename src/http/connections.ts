@@ -1,10 +1,13 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import { isSecure } from './node-http.ts';
+import { refuse, reportRefusal } from './refusals.ts';
+import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
-// Each stays open until its client has had time to read the error response.
+// Each stays open until its client has had time to read the error response. Further ones get none.
 const maxRejectingAtOnce = 100;
 // A connection that has waited this long for its client may be closed for a new one. Busy clients pause for less.
 const minIdleMs = 100;
@@ -13,21 +16,15 @@ const maxChecks = 100;
 // A handshake of TLS 1.3 makes 5 keys, and a change of them that the client requests 2. Clients change them rarely.
 const maxKeys = 1_000;
 const warnEveryMs = 60_000;
-
-export interface ConnectionsOptions {
-  /** Maximum number of open connections; 0 for no limit. */
-  readonly max: number;
-  readonly warn: (message: string) => void;
-  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
-  readonly reject: (socket: Socket, silently: boolean) => void;
-}
+const full = new HttpError(503, 'too many connections are open');
 
 /**
  * Limits the number of open connections of a server. A connection beyond the limit replaces an idle one if a short
  * search finds one, and is rejected otherwise. So clients that send nothing keep no others out.
  */
 export class Connections {
-  readonly #options: ConnectionsOptions;
+  readonly #isSecure: boolean;
+  readonly #observe: Observe;
   /** The accepted connections that are not read yet. None is idle, so no search needs them. */
   readonly #unread = new Set<Socket>();
   /** The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. */
@@ -37,13 +34,15 @@ export class Connections {
   #search: Iterator<Socket> = this.#open.values();
   #warnedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(server: Server, options: ConnectionsOptions) {
-    this.#options = options;
+  /** `max` is 0 for no limit. */
+  constructor(server: Server, max: number, observe: Observe) {
+    this.#isSecure = isSecure(server);
+    this.#observe = observe;
     // Node's `maxConnections` cannot send a response, and full workers would pass a connection around forever.
     const nodeListeners = server.listeners('connection');
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
-    const takesTurns = !isSecure(server);
+    const takesTurns = !this.#isSecure;
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
       this.#unread.delete(socket);
@@ -55,7 +54,7 @@ export class Connections {
     // The type of `http.Server` lacks this option.
     Object.assign(server, { pauseOnConnect: takesTurns });
     server.on('connection', (socket: Socket) => {
-      const isFull = options.max > 0 && this.count >= options.max;
+      const isFull = max > 0 && this.count >= max;
       if (isFull && !this.#makeRoom()) return this.#reject(socket);
       track(this.#unread, socket);
       if (takesTurns) scheduler.addConnection(() => take(socket));
@@ -103,7 +102,8 @@ export class Connections {
     if (longest === undefined) return false;
     if (now - this.#warnedAt >= warnEveryMs) {
       this.#warnedAt = now;
-      this.#options.warn('too many connections are open: idle ones are closed for new ones');
+      const message = 'too many connections are open: idle ones are closed for new ones';
+      this.#observe({ type: 'warning', message });
     }
     longest.destroy();
     return true;
@@ -112,9 +112,14 @@ export class Connections {
   #reject(socket: Socket): void {
     // Without this listener, a connection reset would end the process.
     socket.on('error', () => undefined);
-    const silently = this.#rejecting.size >= maxRejectingAtOnce;
-    if (!silently) track(this.#rejecting, socket);
-    this.#options.reject(socket, silently);
+    // With TLS, a response would need a handshake, which costs most.
+    if (this.#isSecure || this.#rejecting.size >= maxRejectingAtOnce) {
+      reportRefusal(full, this.#observe);
+      socket.destroy();
+    } else {
+      track(this.#rejecting, socket);
+      refuse(socket, full, this.#observe);
+    }
   }
 }
 

@@ -6,8 +6,7 @@ import { connectionOf } from './connection.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
-import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
-import { HttpError } from './reply.ts';
+import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
 
 export interface HttpServerOptions {
   readonly tls?: TlsOptions | undefined;
@@ -70,7 +69,6 @@ const maxHeaderBytes = 16 * 1024;
 const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
-const full = new HttpError(503, 'too many connections are open');
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
@@ -108,18 +106,7 @@ export class HttpServer {
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
     server.maxHeadersCount = 2 * maxHeaders;
-    this.#connections = new Connections(server, {
-      max: maxConnections,
-      warn: (message) => observe({ type: 'warning', message }),
-      reject(socket, silently) {
-        // With TLS, a response would need a handshake, which costs most.
-        if (!silently && tls === undefined) refuse(socket, full, observe);
-        else {
-          reportRefusal(full, observe);
-          socket.destroy();
-        }
-      },
-    });
+    this.#connections = new Connections(server, maxConnections, observe);
     server.on('connect', (_request, socket) => refuseConnect(socket, observe));
     server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
     server.on('error', (cause) => {

@@ -20,6 +20,7 @@ const request = {} as NonNullable<Connection['running']>;
 class FakeSocket extends EventEmitter {
   destroyed = false;
   paused = false;
+  sent = '';
   writableLength = 0;
 
   get writable(): boolean {
@@ -30,6 +31,10 @@ class FakeSocket extends EventEmitter {
     if (this.destroyed) return;
     this.destroyed = true;
     this.emit('close');
+  }
+
+  end(bytes: string): void {
+    this.sent = bytes;
   }
 
   pause(): this {
@@ -65,10 +70,8 @@ it('each connection of a burst replaces an idle one, although many of them are n
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   const server = new EventEmitter();
-  new Connections(server as unknown as Server, {
-    max: 300,
-    warn: () => undefined,
-    reject: () => assert.fail('a connection was rejected while another was idle'),
+  new Connections(server as unknown as Server, 300, ({ type }) => {
+    assert.equal(type, 'warning', 'a connection was rejected while another was idle');
   });
   const sockets = Array.from({ length: 550 }, () => new FakeSocket().pause());
   const accept = (from: number, to?: number) =>
@@ -83,11 +86,9 @@ it('a connection that was not read yet is not closed for a new one', async (t) =
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   const server = new EventEmitter();
-  const rejected: FakeSocket[] = [];
-  const connections = new Connections(server as unknown as Server, {
-    max: 1,
-    warn: () => undefined,
-    reject: (socket) => rejected.push(socket as unknown as FakeSocket),
+  let rejected = 0;
+  const connections = new Connections(server as unknown as Server, 1, ({ type }) => {
+    if (type === 'refused') rejected += 1;
   });
   const connect = (): FakeSocket => {
     const socket = new FakeSocket().pause();
@@ -97,14 +98,33 @@ it('a connection that was not read yet is not closed for a new one', async (t) =
   };
   const unread = connect();
   const others = [connect(), connect()];
-  assert.deepEqual(rejected, others);
+  assert.equal(rejected, 2);
   assert.deepEqual(connections.sockets, [unread, ...others]);
   while (unread.paused) await nextTurn();
   now += minIdleMs;
   const newest = connect();
-  assert.deepEqual([unread.destroyed, rejected.length], [true, 2]);
-  for (const socket of [newest, ...rejected]) socket.destroy();
+  assert.deepEqual([unread.destroyed, rejected], [true, 2]);
+  for (const socket of [newest, ...others]) socket.destroy();
   assert.deepEqual(connections.sockets, []);
+});
+
+it('a hundred rejected connections at once get a response, and further ones are closed', (t) => {
+  const server = new EventEmitter();
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const connections = new Connections(server as unknown as Server, 1, () => undefined);
+  const sockets = Array.from({ length: 3 + maxRejectingAtOnce }, () => new FakeSocket());
+  for (const socket of sockets) server.emit('connection', socket);
+  const [accepted, ...others] = sockets;
+  const rejected = others.slice(0, maxRejectingAtOnce);
+  assert.deepEqual(connections.sockets, [accepted, ...rejected]);
+  assert.ok(rejected.every(({ sent, destroyed }) => sent.startsWith('HTTP/1.1 503 ') && !destroyed));
+  assert.deepEqual(
+    others.slice(maxRejectingAtOnce).map(({ sent, destroyed }) => [sent, destroyed]),
+    [
+      ['', true],
+      ['', true],
+    ],
+  );
 });
 
 testSchedules(
@@ -118,30 +138,20 @@ testSchedules(
       assert.ok(taken.size <= max, 'more connections are open than the maximum');
       socket.on('close', () => taken.delete(socket));
     });
-    let [rejecting, warnings] = [0, 0];
+    let warnings = 0;
     const waitedMs = (socket: FakeSocket) => {
       const { running, idleSince } = connectionOf(socket as unknown as Socket);
       return running || socket.writableLength > 0 ? 0 : scheduler.now - idleSince;
     };
     const isReplaceable = (socket: FakeSocket) => waitedMs(socket) >= minIdleMs;
-    const connections = new Connections(server as unknown as Server, {
-      max,
-      warn: () => {
-        warnings += 1;
-      },
-      reject: (socket, silently) => {
+    const connections = new Connections(server as unknown as Server, max, ({ type }) => {
+      if (type === 'warning') warnings += 1;
+      else {
         assert.equal(taken.size, max, 'a connection was rejected below the maximum');
         assert.ok(![...taken].some(isReplaceable), 'a connection was rejected while another was idle');
-        assert.equal(silently, rejecting >= maxRejectingAtOnce);
-        if (silently) return socket.destroy();
-        rejecting += 1;
-        return scheduler.soon(() => {
-          rejecting -= 1;
-          socket.destroy();
-        });
-      },
+      }
     });
-    const burst = scheduler.oneIn(20) ? maxRejectingAtOnce + 10 : 2 + scheduler.random.below(8);
+    const burst = 2 + scheduler.random.below(8);
     const sockets: FakeSocket[] = [];
     const lives: Promise<void>[] = [];
     for (let i = 0; i < burst; i += 1) {
@@ -158,8 +168,7 @@ testSchedules(
         server.emit('secureConnection', socket);
         lives.push(live(scheduler, socket));
       }
-      if (burst < maxRejectingAtOnce && scheduler.oneIn(2))
-        await scheduler.sleep(scheduler.random.below(minIdleMs * 2));
+      if (scheduler.oneIn(2)) await scheduler.sleep(scheduler.random.below(minIdleMs * 2));
     }
     await Promise.all(lives);
     assert.ok(warnings <= 1, 'the warning was repeated within a minute');
@@ -172,25 +181,28 @@ it('a search for an idle connection continues where the last one has ended', (t)
   let now = 1_000;
   t.mock.method(performance, 'now', () => now);
   const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
-  const rejected: unknown[] = [];
-  const reject = (socket: unknown) => rejected.push(socket);
-  const options = { max: 150, warn: () => undefined, reject };
-  new Connections(server as unknown as Server, options);
+  new Connections(server as unknown as Server, 150, () => undefined);
   const sockets = Array.from({ length: 152 }, () => new FakeSocket());
   for (const [i, socket] of sockets.entries()) {
     if (i === 150) now += minIdleMs;
     server.emit('connection', socket);
     if (i < 120) connectionOf(socket as unknown as Socket).running = request;
   }
-  assert.deepEqual(rejected, [sockets[150]]);
+  // One of the idle connections was closed for the last one.
+  assert.deepEqual(
+    [sockets.slice(120, 150), sockets.slice(150)].map(
+      (some) => some.filter(({ destroyed }) => destroyed).length,
+    ),
+    [1, 1],
+  );
+  assert.equal(sockets[150]?.destroyed, true);
 });
 
 it('with TLS, a connection waits for its first request from the end of its handshake', (t) => {
   let now = 1_000;
   t.mock.method(performance, 'now', () => now);
   const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
-  const options = { max, warn: () => undefined, reject: () => undefined };
-  new Connections(server as unknown as Server, options);
+  new Connections(server as unknown as Server, max, () => undefined);
   const socket = new FakeSocket();
   server.emit('keylog', Buffer.from('CLIENT_HANDSHAKE_TRAFFIC_SECRET'), socket);
   now += maxIdleMs;
@@ -202,10 +214,7 @@ it('a connection that is closing makes room for only one new connection', (t) =>
   let now = 1_000;
   t.mock.method(performance, 'now', () => now);
   const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
-  const rejected: unknown[] = [];
-  const reject = (socket: unknown) => rejected.push(socket);
-  const options = { max: 1, warn: () => undefined, reject };
-  new Connections(server as unknown as Server, options);
+  new Connections(server as unknown as Server, 1, () => undefined);
   // As a real one, it emits `close` in a later turn.
   const idle = Object.assign(new EventEmitter(), {
     destroyed: false,
@@ -219,7 +228,7 @@ it('a connection that is closing makes room for only one new connection', (t) =>
   server.emit('connection', idle);
   now += minIdleMs;
   for (const socket of [first, second]) server.emit('connection', socket);
-  assert.deepEqual(rejected, [second]);
+  assert.deepEqual([first.destroyed, second.destroyed], [false, true]);
 });
 
 testSchedules(
