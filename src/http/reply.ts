@@ -19,8 +19,6 @@ export interface ByteStream {
   readonly chunks: AsyncIterable<string | Uint8Array>;
   /** Length in bytes, if it is known in advance. */
   readonly length?: number;
-  /** Memory that the stream uses until its end, in which its chunks are views. Default: one chunk at a time. */
-  readonly heldBytes?: number;
   /** Called with each chunk of bytes after it was sent, unless a host may still use it. */
   readonly release?: (chunk: Uint8Array) => void;
 }

@@ -14,7 +14,7 @@ const shortBodyBytes = 64 * 1024;
 /** Writes a reply. Only `refusals` writes responses without it. A stream can fail before or after the head. */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = request.method === 'HEAD' ? undefined : sliced(reply.body);
-  if (isStream(body)) return sendStream(request, { ...reply, body }, body);
+  if (isStream(body)) return sendStream(request, reply, body);
   sendWhole(request, reply, body);
   return undefined;
 }
@@ -32,14 +32,14 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
 
 async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const { response } = request;
-  const { heldBytes } = body;
+  const heldBytes = isStream(reply.body) ? undefined : body.length;
   let left = body.length ?? Number.POSITIVE_INFINITY;
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
     // Before the first chunk, a failure can still become an error status.
     let next = await chunks.next();
     if (isOver(response)) return;
-    writeHead(request, reply);
+    writeHead(request, { ...reply, body });
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
     // During each wait, the response may be destroyed, and would then never drain. Or a host may end it.
@@ -131,7 +131,7 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
 function sliced(body: Reply['body']): Reply['body'] {
   if (body === undefined || isStream(body) || body.length <= sliceBytes) return body;
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-  return { chunks: slices(bytes), length: bytes.length, heldBytes: bytes.length };
+  return { chunks: slices(bytes), length: bytes.length };
 }
 
 async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
