@@ -84,11 +84,6 @@ export class Connections {
     return [...this.#unread, ...this.#open, ...this.#rejecting];
   }
 
-  /** The connections of a server with TLS whose handshake has not ended. */
-  get handshakes(): readonly Socket[] {
-    return [...this.#open].filter((socket) => !('encrypted' in socket));
-  }
-
   /** Closes an idle connection. Returns whether it found one. */
   #makeRoom(): boolean {
     const now = performance.now();

@@ -150,7 +150,8 @@ export class HttpServer {
           socket.writableLength === 0 && connectionOf(socket).idleSince <= since;
         if (this.#connections.sockets.every(isIdle)) this.server.closeIdleConnections();
         // Node does not know connections whose TLS handshake has not ended.
-        for (const socket of isSecure(this.server) ? this.#connections.handshakes : []) socket.destroy();
+        const isHandshake = (socket: Socket) => isSecure(this.server) && !('encrypted' in socket);
+        for (const socket of this.#connections.sockets.filter(isHandshake)) socket.destroy();
       });
       timer = setTimeout(sweep, sweepEveryMs);
     };
