@@ -28,8 +28,7 @@ const packetCostBytes = 2 * 1024 * 1024;
 
 /**
  * Merges the short chunks of a chunked body, and the TLS records of a long one, because the parser makes a Buffer of
- * about 400 bytes for each. Pauses the connection after many of them until the scheduler allows more, because the
- * parser passes each by itself.
+ * about 400 bytes for each. Pauses the connection after many of them until the scheduler allows more.
  */
 export function mergeChunks(message: IncomingMessage): void {
   const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;

@@ -31,7 +31,6 @@ export function isNotModified(ifNoneMatch: string, tag: string): boolean {
   return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
 }
 
-/** The values that distinguish two versions of a representation. */
 export interface Validators {
   /** The opaque part of a strong entity tag. */
   readonly tag: string;

@@ -30,7 +30,6 @@ export class Connection {
   /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
   shortChunks = 0;
   isPausedByChunks = false;
-  /** The number of TLS keys so far. */
   keys = 0;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();

@@ -93,7 +93,7 @@ export function decodePercent(text: string, part: 'path' | 'query'): string {
 // The forms that remain when a URL has normalized the address.
 const loopbackPattern = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|\[::(?:1|ffff:7f..:.+)\])$/;
 
-/** Whether only programs on the same machine can connect to this address, in any notation. */
+/** Whether only the same machine can connect to this address, in any notation. */
 export function isLoopback(host: string): boolean {
   return loopbackPattern.test(normalized(host) ?? '');
 }
@@ -109,12 +109,9 @@ function normalized(host: string): string | undefined {
 }
 
 /**
- * Creates the check that a request is for a host name of this service; `undefined` if it would allow all names.
- * `host` is what the service listens on, and `address` its IP address.
- *
- * With DNS rebinding, the name of a malicious page resolves to this machine, and the page has the same origin as the
- * service. So on a loopback address only loopback names and the allowed names are served. On other addresses every
- * name is served, unless names are listed. IP addresses are then served too: DNS cannot redirect them.
+ * Creates the check that a request is for a host name of this service; `undefined` if all names are allowed. With DNS
+ * rebinding, a malicious page has the same origin as the service. So on a loopback address only loopback names and
+ * the allowed ones are served; elsewhere every name, or the listed ones and IP addresses, which DNS cannot redirect.
  */
 export function hostCheck(
   allowed: readonly string[],

@@ -58,7 +58,7 @@ export class HttpListener {
     return this.#shared.inFlight;
   }
 
-  /** From now on, each connection closes after its newest reply. */
+  /** Closes each connection after its newest reply. */
   drain(): void {
     this.#shared.draining = true;
   }

@@ -54,7 +54,6 @@ function hostPath(raw: IncomingMessage): string {
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
-  /** Only `send` writes replies to it. */
   readonly response: ServerResponse;
   readonly connection: Connection;
   readonly shared: Shared;
@@ -65,9 +64,7 @@ export class HttpRequest {
   readonly basePath: string;
   /** When it arrived; if it was pipelined, when the earlier responses had ended. By `performance.now()`, in ms. */
   readonly startedAt = performance.now();
-  /** Path parameters, decoded. */
   params: Readonly<Record<string, string>> = {};
-  /** The path of the pattern that the request matched. */
   template: string | undefined;
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
@@ -121,7 +118,6 @@ export class HttpRequest {
     return this.#parameters;
   }
 
-  /** A path parameter. Throws for a name that is not in the pattern, which is a mistake in the route table. */
   param(name: string): string {
     const value = this.params[name];
     if (value === undefined) throw new Error(`the route has no parameter ${name}`);
@@ -182,7 +178,6 @@ export class HttpRequest {
     this.#isCounted = true;
   }
 
-  /** From now on, the request does not count for `maxInFlight`. */
   leave(): void {
     if (this.#isCounted) this.shared.counted -= 1;
     this.#isCounted = false;
@@ -221,7 +216,6 @@ export class HttpRequest {
     this.leave();
   }
 
-  /** Ends the request: it no longer counts, and uses no memory. */
   release(): void {
     if (!this.longLived) this.shared.inFlight -= 1;
     this.leave();

@@ -48,7 +48,6 @@ export function parsePattern(source: string): Pattern {
 class Node<T> {
   readonly literals = new Map<string, Node<T>>();
   parameter: Node<T> | undefined;
-  /** The routes that end here, by method. */
   readonly leaves = new Map<string, { readonly value: T; readonly pattern: Pattern }>();
 }
 

@@ -22,8 +22,7 @@ type Task = () => unknown;
 /**
  * Shares the event loop between connections. In each turn, Node accepts one connection and reads the bytes that have
  * arrived. Then the scheduler takes over some of the accepted connections. If no other connection waits, or after many
- * turns without tasks, it runs tasks for about 2 ms. With longer turns, a health check on a new connection would wait
- * for a long turn for each connection before it.
+ * turns without tasks, it runs tasks for about 2 ms: a new connection waits for a turn for each one before it.
  */
 export class Scheduler {
   /** In the order of arrival. Taken from both ends: in a flood, a new one need not wait for all others. */

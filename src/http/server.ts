@@ -11,9 +11,8 @@ import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
 export interface HttpServerOptions {
   readonly tls?: TlsOptions | undefined;
   readonly timeouts: HttpTimeouts;
-  /** The limit of the listener on header lines. */
   readonly maxHeaders: number;
-  /** Maximum number of open connections. Beyond it, see `Connections`. Default: 0, no limit. */
+  /** Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
 }
@@ -41,14 +40,12 @@ export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): v
     throw new Error('the key has another algorithm than the certificate');
 }
 
-/** The certificates of a chain in PEM. */
 export function certificatesOf({ cert }: TlsOptions) {
   const { X509Certificate } = loadCrypto();
   const blocks = String(cert).match(/-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
   return blocks.map((block) => new X509Certificate(block));
 }
 
-/** Timeouts of the HTTP API. */
 export interface HttpTimeouts {
   /** For receiving the head of a request, in ms; 0 for no limit. Default: 10,000. */
   readonly headersTimeoutMs: number;
@@ -56,10 +53,7 @@ export interface HttpTimeouts {
   readonly requestTimeoutMs: number;
   /** For the next request on an idle connection, in ms; 0 for no limit. Default: 72,000. */
   readonly keepAliveTimeoutMs: number;
-  /**
-   * Interval between checks for late requests, in ms: the other timeouts may be late by this. Default: the shorter
-   * timeout of a request, but at least 100 and at most 5,000.
-   */
+  /** Between checks for late requests, in ms. Default: the shorter timeout of a request, but 100 to 5,000. */
   readonly checkingIntervalMs?: number;
 }
 
@@ -72,7 +66,6 @@ const sweepEveryMs = 50;
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
-  /** The caller opens its port. */
   readonly server: Server;
   readonly #connections: Connections;
   /** When the first certificate of the chain ends, in seconds since 1970; infinite without TLS. */

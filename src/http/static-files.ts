@@ -3,7 +3,6 @@ import { extname, join, relative, sep } from 'node:path';
 import type { Headers } from './reply.ts';
 import type { Pattern } from './router.ts';
 
-/** A file that can be requested, found when the service started. */
 export interface StaticFile {
   readonly pattern: Pattern;
   readonly plain: KnownFile;
