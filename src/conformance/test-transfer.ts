@@ -3,7 +3,6 @@ import { describe, it, type TestContext } from 'node:test';
 import { ChangesGone } from '../domain/change.ts';
 import { byKind, maxId, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import type { StoredUser } from '../domain/user.ts';
 import { addUsers, fullUsers, keyed, rejects } from './fixture.ts';
 import { feedOf, follow } from './follow.ts';
 import { nestedKinds, rowOf, testedKinds } from './kinds.ts';
@@ -70,14 +69,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         assert.equal((await records(to, 1).create(draft))?.value.id, 4);
     });
 
-    it('skips users that were imported before', async (t) => {
-      const store = await open(t);
-      assert.equal(await store.importRows('users', users.slice(0, 2)), 2);
-      assert.equal(await store.importRows('users', users), 1);
-      assert.equal(await store.importRows('users', [...users, ...users]), 0);
-      assert.deepEqual(await store.exportRows('users', 0, 10), users);
-    });
-
     it('restarts its feed of changes with an import, if it has one', async (t) => {
       const store = await open(t);
       const feed = store.changes;
@@ -129,17 +120,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       const sum = added.reduce((total, n) => total + n);
       assert.equal(sum, 3);
     });
-
-    for (const [field, value] of Object.entries({ ...fullUsers[0], version: 2 })) {
-      it(`rejects a whole batch with a user that differs in ${field}`, async (t) => {
-        const store = await open(t);
-        const known: StoredUser = { id: 5, name: 'known', version: 1 };
-        await store.importRows('users', [known]);
-        const batch = [1, 5, 2].map((id) => ({ ...known, id, ...(id === 5 && { [field]: value }) }));
-        await rejects(store.importRows('users', batch), 'conflict');
-        assert.deepEqual(await store.exportRows('users', 0, 10), [known]);
-      });
-    }
 
     it('continues from higher ids, and ignores lower ones', async (t) => {
       const store = await open(t);
