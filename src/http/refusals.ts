@@ -77,8 +77,8 @@ function parserRefusal(error: ParserError): HttpError | undefined {
 /** Handles `clientError`: a request is malformed or late, or the connection or its TLS has failed. */
 export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
-  // The parser reports the same error for each packet that follows, and an early end of a request that was rejected.
-  if (connection.failure !== undefined || socket.writableEnded) return;
+  // The parser reports the same error for each packet that follows.
+  if (connection.failure !== undefined) return;
   const refusal = parserRefusal(error);
   connection.failure = refusal;
   // For example, the client does not accept the certificate, or does not use TLS.
