@@ -42,23 +42,22 @@ export class Connections {
     const nodeListeners = server.listeners('connection');
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
-    const takesTurns = !this.#isSecure;
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
       this.#unread.delete(socket);
       track(this.#open, socket);
       connectionOf(socket).idleSince = performance.now();
       for (const listener of nodeListeners) listener.call(server, socket);
-      if (takesTurns) socket.resume();
+      if (!this.#isSecure) socket.resume();
     };
     // The type of `http.Server` lacks this option.
-    Object.assign(server, { pauseOnConnect: takesTurns });
+    Object.assign(server, { pauseOnConnect: !this.#isSecure });
     server.on('connection', (socket: Socket) => {
       const isFull = max > 0 && this.count >= max;
       if (isFull && !this.#makeRoom()) return this.#reject(socket);
       track(this.#unread, socket);
-      if (takesTurns) scheduler.addConnection(() => take(socket));
-      else take(socket);
+      if (this.#isSecure) take(socket);
+      else scheduler.addConnection(() => take(socket));
     });
     // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
