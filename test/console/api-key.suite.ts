@@ -4,7 +4,7 @@ import type { Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { useBrowser } from './pages.ts';
+import { polling, useBrowser } from './pages.ts';
 import { announced, firstNameIs, recordRequests, showView } from './people.ts';
 import { startService } from './service.ts';
 
@@ -236,6 +236,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
           await replaced.promise;
           await route.fulfill({ status: 401, json: { error: 'no' } });
         });
+        await page.evaluate(`${polling} document.dispatchEvent(new Event('visibilitychange'))`);
         await reached.promise;
         await page.getByRole('button', { name: 'API key: set' }).click();
         await enter('another-key');

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { expectAway, useBrowser } from './pages.ts';
+import { expectAway, polling, useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
@@ -25,7 +25,8 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   test('outages of the service of one page', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t, { repository: createMemoryStore() });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }, ...numbered(8)]);
-    const page = await open(t, `${http}/`);
+    // Without a poll, most of these outages would not be noticed.
+    const page = await open(t, `${http}/`, { initScript: polling });
     const banner = page.getByRole('alert').filter({ hasText: outageText });
     const show = async (view: string) => {
       await banner.waitFor({ state: 'detached' });

@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { expectAway, useBrowser } from './pages.ts';
+import { expectAway, polling, useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
@@ -571,7 +571,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const repository = createMemoryStore();
     const { http, stop, startAgain } = await startRestartable(t, { repository });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/`, { initScript: polling });
     const reconnecting = page.getByText('Reconnecting…');
     /** Stops the service until the page notices it, and restarts it with this data. */
     const restart = async (data: () => Promise<Repository>, noticed = reconnecting) => {
