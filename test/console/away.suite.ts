@@ -8,6 +8,7 @@ import {
   addUsers,
   announced,
   changeUser,
+  click,
   firstNameIs,
   namesIn,
   numbered,
@@ -43,7 +44,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       async () => {
         await firstNameIs(page, 'Ada');
         await outage(async () => {
-          await page.getByRole('button', { name: 'Refresh' }).click();
+          await click(page.getByRole('button', { name: 'Refresh' }));
           await banner.waitFor();
           await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
           // Click during the outage. After it, the page may reconnect before the click.
@@ -61,7 +62,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a total that was counted before an outage is removed after it', async () => {
       await show('/?limit=10');
-      await page.getByRole('button', { name: 'Count all' }).click();
+      await click(page.getByRole('button', { name: 'Count all' }));
       await page.getByText('11 in all').waitFor();
       await outage(() => banner.waitFor());
       await announced(page, 'The service is responding again');
@@ -70,10 +71,10 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a count that was requested during an outage is shown after it', async () => {
       await show('/?limit=10');
-      await page.getByRole('button', { name: 'Refresh' }).click();
+      await click(page.getByRole('button', { name: 'Refresh' }));
       await firstNameIs(page, 'Ada');
       await outage(async () => {
-        await page.getByRole('button', { name: 'Count all' }).click();
+        await click(page.getByRole('button', { name: 'Count all' }));
         await banner.waitFor();
       });
       await page.getByText('11 in all').waitFor();
@@ -81,11 +82,11 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a user that was submitted during an outage is created once after it', async () => {
       await show('/?name=Dee');
-      await page.getByRole('button', { name: 'New user' }).click();
+      await click(page.getByRole('button', { name: 'New user' }));
       const dialog = page.getByRole('dialog', { name: 'New user' });
       await dialog.getByLabel('Name').fill('Dee');
       await outage(async () => {
-        await dialog.getByRole('button', { name: 'Create user' }).click();
+        await click(dialog.getByRole('button', { name: 'Create user' }));
         await page.getByText(outageText).waitFor({ state: 'attached' });
         assert.equal(await dialog.getByLabel('Name').inputValue(), 'Dee');
       });
@@ -97,7 +98,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       await show('/users/2');
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Bob L');
-      await page.getByText('Write a post').click();
+      await click(page.getByText('Write a post'));
       await page.locator('#post-title').fill('Half a thought');
       await outage(() => banner.waitFor());
       await banner.waitFor({ state: 'detached' });
@@ -105,7 +106,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       await form.waitFor();
       assert.equal(await form.getByLabel('Name').inputValue(), 'Bob L');
       assert.equal(await page.locator('#post-title').inputValue(), 'Half a thought');
-      await form.getByRole('button', { name: 'Save' }).click();
+      await click(form.getByRole('button', { name: 'Save' }));
       await announced(page, 'Saved');
       assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Bob L' });
     });
@@ -113,11 +114,11 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await t.test('a deletion that was cancelled during an outage does not happen after it', async () => {
       await show('/users/3');
       const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
-      await page.getByRole('button', { name: 'Delete…' }).click();
+      await click(page.getByRole('button', { name: 'Delete…' }));
       const requests = await outage(async () => {
-        await dialog.getByRole('button', { name: 'Delete user' }).click();
+        await click(dialog.getByRole('button', { name: 'Delete user' }));
         await page.getByText(outageText).waitFor({ state: 'attached' });
-        await dialog.getByRole('button', { name: 'Cancel' }).click();
+        await click(dialog.getByRole('button', { name: 'Cancel' }));
         await dialog.waitFor({ state: 'hidden' });
         return recordRequests(page);
       });
@@ -148,7 +149,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         const headers = { 'retry-after': '0' };
         await route.fulfill({ status: 503, headers, json: { error: 'too many requests are under way' } });
       });
-      await page.getByRole('button', { name: 'Refresh' }).click();
+      await click(page.getByRole('button', { name: 'Refresh' }));
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       await firstNameIs(page, 'Ada');
       assert.equal(busy, 2);
@@ -167,10 +168,10 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
           await route.fetch();
           await route.abort('connectionreset');
         });
-        await page.getByRole('button', { name: 'New user' }).click();
+        await click(page.getByRole('button', { name: 'New user' }));
         const dialog = page.getByRole('dialog', { name: 'New user' });
         await dialog.getByLabel('Name').fill('Cy');
-        await dialog.getByRole('button', { name: 'Create user' }).click();
+        await click(dialog.getByRole('button', { name: 'Create user' }));
         await announced(page, 'Created Cy as user 3');
         const keys = requests
           .filter((request) => request.method() === 'POST')
@@ -193,9 +194,9 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         );
         const dialog = page.getByRole('dialog', { name: 'New user' });
         for (const name of ['Ada', 'Ada', 'Bob']) {
-          await page.getByRole('button', { name: 'New user' }).click();
+          await click(page.getByRole('button', { name: 'New user' }));
           await dialog.getByLabel('Name').fill(name);
-          await dialog.getByRole('button', { name: 'Create user' }).click();
+          await click(dialog.getByRole('button', { name: 'Create user' }));
           await dialog.getByText('The service reported an error: internal error (500).').waitFor();
           await page.keyboard.press('Escape');
         }
@@ -219,7 +220,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       });
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Bob L');
-      await form.getByRole('button', { name: 'Save' }).click();
+      await click(form.getByRole('button', { name: 'Save' }));
       await announced(page, 'Saved');
       await page.getByText('version 2').waitFor();
     });
