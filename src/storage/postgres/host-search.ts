@@ -24,8 +24,9 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search or recheck began, by `performance.now()`. */
+  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
+  #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<unknown> | undefined;
   #recheck: Promise<void> | undefined;
 
@@ -38,7 +39,7 @@ export class HostSearch {
 
   /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
   async open(): Promise<Connection | undefined> {
-    const { current: host, generation } = this;
+    const host = this.current;
     const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
@@ -53,7 +54,7 @@ export class HostSearch {
         throw cannotConnect(cause);
       }
       // A search may have found a host in the meantime.
-      if (generation === this.generation) this.failure = { cause, tookMs: performance.now() - startedAt };
+      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
       return undefined;
     }
   }
@@ -153,6 +154,7 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
+      this.#foundAt = performance.now();
       // Connections to the same host may be lost too, after a loss of power. An only host may just be busy.
       if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;

@@ -173,20 +173,22 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(next !== undefined && search.isUsable(next), true);
   });
 
-  it('keeps a host that it has found although an earlier attempt to connect fails', async (t) => {
-    const { search, answers, pass } = start(t);
-    answers.set('a', 'hangs');
-    const earlier = search.open();
-    await pass(10);
-    answers.set('a', 'passes');
-    await search.recover();
-    t.mock.timers.tick(60_000);
-    assert.equal(await earlier, undefined);
-    assert.equal(search.failure, undefined);
-    answers.set('a', 'fails');
-    assert.equal(await search.open(), undefined);
-    assert.notEqual(search.failure, undefined);
-  });
+  for (const hosts of [[a, b, c], [a]] satisfies Hosts[]) {
+    it(`keeps a host that it has found among ${hosts.length} although an earlier attempt to connect fails`, async (t) => {
+      const { search, answers, pass } = start(t, hosts);
+      answers.set('a', 'hangs');
+      const earlier = search.open();
+      await pass(10);
+      answers.set('a', 'passes');
+      await search.recover();
+      t.mock.timers.tick(60_000);
+      assert.equal(await earlier, undefined);
+      assert.equal(search.failure, undefined);
+      answers.set('a', 'fails');
+      assert.equal(await search.open(), undefined);
+      assert.notEqual(search.failure, undefined);
+    });
+  }
 
   it('does not take a host for serving because of a connection that was lost', async (t) => {
     const { search, answers } = start(t);
