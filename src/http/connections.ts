@@ -119,9 +119,9 @@ export class Connections {
 
 /** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it is busy. */
 function idleSince(socket: Socket): number {
-  const { running, idleSince } = connectionOf(socket);
-  // A slow client may still be reading the last bytes of a response.
-  const isIdle = running === undefined && !socket.destroyed && socket.writableLength === 0;
+  const { running, closing, idleSince } = connectionOf(socket);
+  // A slow client may still be reading the last bytes of a response, or sending the rest of a rejected request.
+  const isIdle = running === undefined && !closing && !socket.destroyed && socket.writableLength === 0;
   return isIdle ? idleSince : Number.POSITIVE_INFINITY;
 }
 

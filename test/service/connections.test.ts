@@ -21,9 +21,10 @@ async function ended(socket: Socket): Promise<void> {
   if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
 }
 
+const json = 'Content-Type: application/json';
 const unfinished = head(
   'POST /echo',
-  'Content-Type: application/json',
+  json,
   'Content-Length: 2',
   'Expect: 100-continue',
 );
@@ -108,6 +109,21 @@ for (const secure of [false, true]) {
     assert.deepEqual(warnings, [{ type: 'warning', message }]);
   });
 }
+
+test('beyond maxConnections, the connection of a rejected request whose body arrives is not closed', async (t) => {
+  const { port } = await startService(t, { maxConnections: 1 });
+  // Without timers, the service waits for the rest of the body, however slow this client is.
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const wire = (await Wire.open(t, port)).write(head('POST /users', json, 'Content-Length: 1000000'));
+  assert.equal((await wire.next()).status, 413);
+  const later = performance.now() + 60_000;
+  t.mock.method(performance, 'now', () => later);
+  const other = (await Wire.open(t, port)).write(head('GET /health'));
+  assert.equal((await other.next()).status, 503);
+  wire.write(Buffer.alloc(1_000_000));
+  assert.deepEqual(await wire.end(), []);
+  assert.equal(wire.wasReset, false);
+});
 
 test('the service survives a flood of connections, and closes most of them without a response', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
