@@ -141,7 +141,8 @@ export function linger({ raw, shared }: HttpRequest): void {
   const closeLater = readRest(raw, socket, close, () => shared.draining);
   // Node calls this when the last response has ended.
   socket.destroySoon = () => {
-    if (raw.readableEnded) return close();
+    // The client will not send more.
+    if (raw.readableEnded || socket.readableEnded) return close();
     raw.once('end', close);
     closeLater();
   };

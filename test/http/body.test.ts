@@ -425,6 +425,16 @@ test('the connection of a rejected request is closed as soon as its body has end
   assert.deepEqual(await wire.write('0\r\n\r\n').end(), []);
 });
 
+test('the connection of a client that ends it within its body is closed at once', async (t) => {
+  const { port } = await startKit(t, routes);
+  // Without timers, only the end of the connection can close it.
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const wire = (await Wire.open(t, port)).write(chunkedHead, '1\r\n');
+  wire.socket.end();
+  assert.equal((await wire.next()).status, 400);
+  assert.deepEqual(await wire.end(), []);
+});
+
 for (const [what, ...sent] of [
   ['an error', head('POST /size', 'Content-Type: application/json', 'Content-Length: 1000000000')],
   ['a stream', head('POST /stream', 'Content-Length: 1000000000')],
