@@ -55,7 +55,7 @@ test('all calls of a busy client succeed while its connections reach their maxim
       const { code, details } = await getUser(client, 1);
       assert.equal(code, status.OK, `call ${calls}: ${details}`);
       calls += 1;
-      await sleep(2);
+      await sleep(5);
     }
   };
   await Promise.all(Array.from({ length: 8 }, keepCalling));
