@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { expectAway, polling, useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, openUser } from './people.ts';
 import { startService } from './service.ts';
 
@@ -149,7 +149,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('axe finds no serious problem without users and without a server', async (t) => {
     const { http, service } = await startService(t);
-    const page = await open(t, `${http}/`, { initScript: polling });
+    const page = await open(t, `${http}/`);
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'New user' }).click();
     await check(page, 'new user', looksOfConsole.slice(1));

@@ -4,8 +4,8 @@ import type { Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { polling, useBrowser } from './pages.ts';
-import { announced, click, firstNameIs, recordRequests, showView } from './people.ts';
+import { useBrowser } from './pages.ts';
+import { announced, firstNameIs, recordRequests, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
@@ -36,7 +36,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     /** Lists the users with the first key. */
     const useKey = async (view = '/') => {
       await showView(page, view);
-      await click(page.locator('#key-button'));
+      await page.locator('#key-button').click();
       await enter(apiKey);
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       await firstNameIs(page, 'Ada');
@@ -74,7 +74,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       service.setApiKeys(['another-key']);
       await pollTwice(page);
       await page.getByText('The service does not accept the API key. Not updated since').waitFor();
-      await click(page.getByRole('button', { name: 'API key: rejected' }));
+      await page.getByRole('button', { name: 'API key: rejected' }).click();
       await page.getByRole('textbox', { description: 'The service does not accept this key.' }).waitFor();
       await page.keyboard.press('Escape');
       // Another copy of the service may have rejected it, because it had not read the file of keys yet.
@@ -89,7 +89,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         await useKey();
         assert.equal(await page.evaluate('JSON.stringify(localStorage) + document.cookie'), '{}');
         assert.match(await page.evaluate('JSON.stringify(sessionStorage)'), /a-secret-key/);
-        await click(page.getByRole('button', { name: 'Requests', exact: true }));
+        await page.getByRole('button', { name: 'Requests', exact: true }).click();
         assert.ok(!(await page.locator('body').allTextContents()).join().includes(apiKey));
         await page.locator('#request-list code', { hasText: '-H "x-api-key: $API_KEY"' }).first().waitFor();
         const requests = recordRequests(page);
@@ -106,7 +106,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       await useKey('/?limit=10');
       await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
       service.setApiKeys(['another-key']);
-      await click(page.getByRole('button', { name: 'Count all' }));
+      await page.getByRole('button', { name: 'Count all' }).click();
       await enter('another-key');
       await page.getByText('11 in all').waitFor();
     });
@@ -115,7 +115,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       'an API key that was changed on the other page is used when Back restores this one',
       async () => {
         await useKey();
-        await click(page.getByRole('button', { name: 'New user' }));
+        await page.getByRole('button', { name: 'New user' }).click();
         await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Unsaved');
         const reads = (request: Request) => new URL(request.url()).pathname === '/users';
         const read = page.waitForRequest(
@@ -164,14 +164,14 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         );
         assert.equal(await page.getByRole('alert').filter({ hasText: /./ }).count(), 0);
         // With the button of any panel, all of them are read again.
-        await click(page.locator('#list-state').getByRole('button', { name: 'Add API key' }));
+        await page.locator('#list-state').getByRole('button', { name: 'Add API key' }).click();
         await enter(apiKey);
         await firstNameIs(page, 'Ada');
         await page.getByRole('heading', { name: 'Ada' }).waitFor();
         await page.getByText('No posts yet').waitFor();
         await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
         await page.locator('#edit-name').fill('Ada L');
-        await click(page.getByRole('button', { name: 'API key: set' }));
+        await page.getByRole('button', { name: 'API key: set' }).click();
         const loaded = page.waitForEvent('load');
         const warning = 'Forgetting the key also removes unsaved text from this tab.';
         await dialog.getByRole('button', { name: 'Forget key', description: warning }).click();
@@ -199,7 +199,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         await enter('r1');
         await firstNameIs(page, 'Ada');
         await page.getByRole('button', { name: 'API key: set' }).waitFor();
-        await click(page.getByRole('button', { name: 'New user' }));
+        await page.getByRole('button', { name: 'New user' }).click();
         const create = page.getByRole('dialog', { name: 'New user' });
         await create.getByLabel('Name').fill('Eve');
         await page.keyboard.press('Enter');
@@ -213,7 +213,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         await useNone();
         await page.keyboard.press('Escape');
         await page.locator('#list-state').getByText('An API key is needed').waitFor();
-        await click(page.getByRole('button', { name: 'New user' }));
+        await page.getByRole('button', { name: 'New user' }).click();
         await enter(apiKey);
         await page.getByRole('dialog', { name: 'New user' }).waitFor();
         await firstNameIs(page, 'Ada');
@@ -236,9 +236,8 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
           await replaced.promise;
           await route.fulfill({ status: 401, json: { error: 'no' } });
         });
-        await page.evaluate(`${polling} document.dispatchEvent(new Event('visibilitychange'))`);
         await reached.promise;
-        await click(page.getByRole('button', { name: 'API key: set' }));
+        await page.getByRole('button', { name: 'API key: set' }).click();
         await enter('another-key');
         await dialog.waitFor({ state: 'hidden' });
         replaced.resolve();
@@ -276,9 +275,9 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       'an API key for the deletion of a post deletes nothing if Back has closed the post meanwhile',
       async () => {
         await showView(page, '/');
-        await click(page.getByRole('link', { name: 'Ada' }));
-        await click(page.getByRole('button', { name: 'Edit One' }));
-        await click(page.locator('#post-edit-form').getByRole('button', { name: 'Delete…' }));
+        await page.getByRole('link', { name: 'Ada' }).click();
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await page.locator('#post-edit-form').getByRole('button', { name: 'Delete…' }).click();
         await page.goBack();
         await page.locator('#detail').waitFor({ state: 'hidden' });
         await dialog.getByLabel('Key').fill(apiKey);
@@ -293,7 +292,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       await page.evaluate('sessionStorage.clear()');
       await showView(page, '/');
       const requests = recordRequests(page);
-      await click(page.getByRole('button', { name: 'New user' }));
+      await page.getByRole('button', { name: 'New user' }).click();
       await dialog.getByLabel('Key').fill(apiKey);
       await page.keyboard.press('Enter');
       await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Bob');
@@ -307,7 +306,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('The charts show the last two minutes').waitFor();
-    await click(page.getByRole('button', { name: 'New user' }));
+    await page.getByRole('button', { name: 'New user' }).click();
     await page.getByRole('dialog', { name: 'New user' }).waitFor();
     assert.equal(await page.locator('#key-button').isVisible(), false);
     // Back restores the page as it was left.

@@ -3,12 +3,11 @@ import { suite, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { expectAway, polling, useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
   changeUser,
-  click,
   firstNameIs,
   namesIn,
   numbered,
@@ -26,8 +25,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
   test('outages of the service of one page', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t, { repository: createMemoryStore() });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }, ...numbered(8)]);
-    // Without a poll, most of these outages would not be noticed.
-    const page = await open(t, `${http}/`, { initScript: polling });
+    const page = await open(t, `${http}/`);
     const banner = page.getByRole('alert').filter({ hasText: outageText });
     const show = async (view: string) => {
       await banner.waitFor({ state: 'detached' });
@@ -44,7 +42,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       async () => {
         await firstNameIs(page, 'Ada');
         await outage(async () => {
-          await click(page.getByRole('button', { name: 'Refresh' }));
+          await page.getByRole('button', { name: 'Refresh' }).click();
           await banner.waitFor();
           await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
           // Click during the outage. After it, the page may reconnect before the click.
@@ -62,7 +60,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a total that was counted before an outage is removed after it', async () => {
       await show('/?limit=10');
-      await click(page.getByRole('button', { name: 'Count all' }));
+      await page.getByRole('button', { name: 'Count all' }).click();
       await page.getByText('11 in all').waitFor();
       await outage(() => banner.waitFor());
       await announced(page, 'The service is responding again');
@@ -71,10 +69,10 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a count that was requested during an outage is shown after it', async () => {
       await show('/?limit=10');
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await firstNameIs(page, 'Ada');
       await outage(async () => {
-        await click(page.getByRole('button', { name: 'Count all' }));
+        await page.getByRole('button', { name: 'Count all' }).click();
         await banner.waitFor();
       });
       await page.getByText('11 in all').waitFor();
@@ -82,11 +80,11 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
 
     await t.test('a user that was submitted during an outage is created once after it', async () => {
       await show('/?name=Dee');
-      await click(page.getByRole('button', { name: 'New user' }));
+      await page.getByRole('button', { name: 'New user' }).click();
       const dialog = page.getByRole('dialog', { name: 'New user' });
       await dialog.getByLabel('Name').fill('Dee');
       await outage(async () => {
-        await click(dialog.getByRole('button', { name: 'Create user' }));
+        await dialog.getByRole('button', { name: 'Create user' }).click();
         await page.getByText(outageText).waitFor({ state: 'attached' });
         assert.equal(await dialog.getByLabel('Name').inputValue(), 'Dee');
       });
@@ -98,7 +96,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       await show('/users/2');
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Bob L');
-      await click(page.getByText('Write a post'));
+      await page.getByText('Write a post').click();
       await page.locator('#post-title').fill('Half a thought');
       await outage(() => banner.waitFor());
       await banner.waitFor({ state: 'detached' });
@@ -106,7 +104,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       await form.waitFor();
       assert.equal(await form.getByLabel('Name').inputValue(), 'Bob L');
       assert.equal(await page.locator('#post-title').inputValue(), 'Half a thought');
-      await click(form.getByRole('button', { name: 'Save' }));
+      await form.getByRole('button', { name: 'Save' }).click();
       await announced(page, 'Saved');
       assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Bob L' });
     });
@@ -114,11 +112,11 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await t.test('a deletion that was cancelled during an outage does not happen after it', async () => {
       await show('/users/3');
       const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
-      await click(page.getByRole('button', { name: 'Delete…' }));
+      await page.getByRole('button', { name: 'Delete…' }).click();
       const requests = await outage(async () => {
-        await click(dialog.getByRole('button', { name: 'Delete user' }));
+        await dialog.getByRole('button', { name: 'Delete user' }).click();
         await page.getByText(outageText).waitFor({ state: 'attached' });
-        await click(dialog.getByRole('button', { name: 'Cancel' }));
+        await dialog.getByRole('button', { name: 'Cancel' }).click();
         await dialog.waitFor({ state: 'hidden' });
         return recordRequests(page);
       });
@@ -149,7 +147,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         const headers = { 'retry-after': '0' };
         await route.fulfill({ status: 503, headers, json: { error: 'too many requests are under way' } });
       });
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       await firstNameIs(page, 'Ada');
       assert.equal(busy, 2);
@@ -168,10 +166,10 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
           await route.fetch();
           await route.abort('connectionreset');
         });
-        await click(page.getByRole('button', { name: 'New user' }));
+        await page.getByRole('button', { name: 'New user' }).click();
         const dialog = page.getByRole('dialog', { name: 'New user' });
         await dialog.getByLabel('Name').fill('Cy');
-        await click(dialog.getByRole('button', { name: 'Create user' }));
+        await dialog.getByRole('button', { name: 'Create user' }).click();
         await announced(page, 'Created Cy as user 3');
         const keys = requests
           .filter((request) => request.method() === 'POST')
@@ -194,9 +192,9 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         );
         const dialog = page.getByRole('dialog', { name: 'New user' });
         for (const name of ['Ada', 'Ada', 'Bob']) {
-          await click(page.getByRole('button', { name: 'New user' }));
+          await page.getByRole('button', { name: 'New user' }).click();
           await dialog.getByLabel('Name').fill(name);
-          await click(dialog.getByRole('button', { name: 'Create user' }));
+          await dialog.getByRole('button', { name: 'Create user' }).click();
           await dialog.getByText('The service reported an error: internal error (500).').waitFor();
           await page.keyboard.press('Escape');
         }
@@ -220,7 +218,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       });
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Bob L');
-      await click(form.getByRole('button', { name: 'Save' }));
+      await form.getByRole('button', { name: 'Save' }).click();
       await announced(page, 'Saved');
       await page.getByText('version 2').waitFor();
     });

@@ -6,12 +6,11 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
-import { expectAway, polling, useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,
   changeUser,
-  click,
   firstNameIs,
   holdReads,
   numbered,
@@ -94,7 +93,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await send(http, 'POST /users', { json: { name: 'Dee' } });
         await page.getByText('Live · 1 new').waitFor();
         assert.equal(await top(), before);
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await row(page, 'Dee').waitFor();
         assert.equal(await page.locator('#feed-state').textContent(), 'Live');
         assert.equal(await row(page, 'Bob').count(), 0);
@@ -123,7 +122,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await show(3);
       await page.evaluate('hide(true)');
       await send(http, 'PATCH /users/3', { json: { role: 'admin' } });
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByText('User 3 · version 2').waitFor();
       await page.evaluate('hide(false)');
       // The changes that were made before this one have arrived.
@@ -136,7 +135,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await show(5);
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Fay L');
-      await click(form.getByRole('button', { name: 'Save' }));
+      await form.getByRole('button', { name: 'Save' }).click();
       await row(page, 'Fay L').waitFor();
       // A later change of another client shows that the feed has delivered the change of this page.
       await send(http, 'POST /users', { json: { name: 'Liz' } });
@@ -185,17 +184,17 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await route.fetch();
           reached[method].resolve();
         });
-        await click(page.getByRole('button', { name: 'Delete…' }));
-        await click(page.getByRole('button', { name: 'Delete user' }));
+        await page.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete user' }).click();
         await reached.DELETE.promise;
-        await click(page.getByRole('button', { name: 'Cancel' }));
+        await page.getByRole('button', { name: 'Cancel' }).click();
         await row(page, 'Hal').getByText('Deleted').waitFor();
         await page.getByText('There is no user 7').waitFor();
         await openUser(page, 'Ian');
         await page.locator('#edit-name').fill('Ida');
         await page.keyboard.press('Enter');
         await reached.PATCH.promise;
-        await click(page.getByRole('button', { name: 'Discard' }));
+        await page.getByRole('button', { name: 'Discard' }).click();
         await row(page, 'Ida').getByText('Changed').waitFor();
         assert.equal(await page.locator('#edit-name').inputValue(), 'Ida');
       },
@@ -268,7 +267,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       async () => {
         const { posts } = await show(1, ['One']);
         const { reached, release } = await holdReads(page, `**${posts[0]}`);
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await reached;
         await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
         await page.getByRole('heading', { name: 'First' }).waitFor();
@@ -287,7 +286,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await route.fulfill({ response, headers });
       });
       const title = page.locator('#post-edit-title:focus');
-      await click(page.getByRole('button', { name: 'Edit One' }));
+      await page.getByRole('button', { name: 'Edit One' }).click();
       await title.waitFor();
       await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
       await hasText(title, 'First');
@@ -297,15 +296,15 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       'changes that were missed appear in a post that is left while the list is read again',
       async () => {
         const { user, posts } = await show(3, ['One', 'Two']);
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await page.locator('#post-edit-title:focus').waitFor();
         await page.evaluate('hide(true)');
         await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
         const lists = await holdReads(page, `**${user}/posts?*`);
         const post = await holdReads(page, `**${posts[0]}`);
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await Promise.all([lists.reached, post.reached]);
-        await click(page.getByRole('button', { name: 'Edit Two' }));
+        await page.getByRole('button', { name: 'Edit Two' }).click();
         await page.locator('#post-edit-title:focus').waitFor();
         lists.release();
         await page.locator('#post-list:not([aria-busy="true"])').waitFor();
@@ -316,16 +315,16 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await t.test('changes appear in the list when the changed post is left to edit another one', async () => {
       const { posts } = await show(4, ['One', 'Two']);
       const title = page.locator('#post-edit-title:focus');
-      await click(page.getByRole('button', { name: 'Edit One' }));
+      await page.getByRole('button', { name: 'Edit One' }).click();
       await title.waitFor();
       await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
       await hasText(title, 'First');
-      await click(page.getByRole('button', { name: 'Edit Two' }));
+      await page.getByRole('button', { name: 'Edit Two' }).click();
       await page.getByRole('heading', { name: 'First' }).waitFor();
       await title.fill('Mine');
       await send(http, `DELETE ${posts[1]}`);
       await page.getByText('Another person has deleted this post').waitFor();
-      await click(page.getByRole('button', { name: 'Edit First' }));
+      await page.getByRole('button', { name: 'Edit First' }).click();
       await page.locator('#post-list > li', { hasText: 'Two' }).getByText('Deleted').waitFor();
     });
 
@@ -359,7 +358,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.getByRole('button', { name: 'Show 3 new posts' }).waitFor();
         await send(http, `DELETE ${headers.location}`);
         await button.waitFor();
-        await click(page.locator('th[data-sort="name"] button'));
+        await page.locator('th[data-sort="name"] button').click();
         await page.locator('th[data-sort="name"][aria-sort]').waitFor();
         await page.locator('#table-area[aria-busy="false"]').waitFor();
         await button.focus();
@@ -379,7 +378,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.evaluate('hide(true)');
         await send(http, `POST ${user}/posts`, { json: { title: 'One' } });
         await send(http, 'POST /users', { json: { name: 'Liz' } });
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await page.locator('.post').waitFor();
         await page.evaluate('hide(false)');
         // The changes that were made before this one have arrived.
@@ -393,7 +392,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await page.locator('#posts-new').waitFor();
           await route.continue();
         });
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await titles.nth(1).waitFor();
         assert.equal(await page.locator('#posts-new').isVisible(), false, 'the change came during the read');
         expectAway(t, http);
@@ -404,7 +403,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           else await route.fetch();
           await (requests > 1 ? route.continue() : route.abort('connectionreset'));
         });
-        await click(page.getByText('Write a post'));
+        await page.getByText('Write a post').click();
         await page.locator('#post-title').fill('Three');
         await page.keyboard.press('Enter');
         await announced(page, 'Added the post');
@@ -417,17 +416,17 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       'changes that are older than a save of the page do not replace it after a reconnection',
       async () => {
         const { user, posts } = await show(8, ['One']);
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await page.locator('#post-edit-title:focus').waitFor();
         await page.evaluate('hide(true)');
         await send(http, `PATCH ${user}`, { json: { role: 'admin' } });
         await send(http, `PATCH ${posts[0]}`, { json: { body: 'theirs' } });
         const post = page.locator('.post');
         await page.locator('#post-edit-title').fill('Mine');
-        await click(page.locator('#post-edit-form').getByRole('button', { name: 'Save' }));
+        await page.locator('#post-edit-form').getByRole('button', { name: 'Save' }).click();
         await post.getByRole('heading', { name: 'Mine' }).waitFor();
         await page.locator('#edit-name').fill('Ian L');
-        await click(page.locator('#edit-save'));
+        await page.locator('#edit-save').click();
         await page.getByText('version 3').waitFor();
         await page.evaluate('hide(false)');
         // The changes that were made before this one have arrived.
@@ -444,7 +443,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       'changes appear after the service has dropped some, also in the post that is edited and those beside it',
       async () => {
         const { user, posts } = await show(9, ['One', 'Two', 'Three']);
-        await click(page.getByRole('button', { name: 'Edit Two' }));
+        await page.getByRole('button', { name: 'Edit Two' }).click();
         await page.locator('#post-edit-title').fill('Mine');
         const miss = async (change: () => Promise<unknown>) => {
           await page.evaluate('hide(true)');
@@ -469,7 +468,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.locator('.post h4', { hasText: 'Last' }).waitFor();
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
         assert.equal(await page.locator('.post-body', { hasText: 'Theirs' }).count(), 1);
-        await click(page.getByRole('button', { name: 'Edit Four' }));
+        await page.getByRole('button', { name: 'Edit Four' }).click();
         await page.locator('#post-edit-title:focus').waitFor();
         await miss(() => send(http, `DELETE ${posts[3]}`));
         await announced(page, 'Four was deleted');
@@ -507,7 +506,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
     await t.test('changes appear in a list that was read before them', async () => {
       const { reached, release } = await holdReads(page, '**/users?*');
-      await click(page.locator('th[data-sort="name"] button'));
+      await page.locator('th[data-sort="name"] button').click();
       await reached;
       await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
       await send(http, 'DELETE /users/2');
@@ -520,7 +519,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
     await t.test('changes appear in a user that was read before them', async () => {
       const { reached, release } = await holdReads(page, '**/users/1');
-      await click(page.getByRole('link', { name: 'Zoe' }));
+      await page.getByRole('link', { name: 'Zoe' }).click();
       await reached;
       await send(http, 'PATCH /users/1', { json: { name: 'Eve' } });
       await row(page, 'Eve').waitFor();
@@ -532,7 +531,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
     await t.test('changes appear in posts that were read before them', async () => {
       const { reached, release } = await holdReads(page, '**/users/3/posts?*');
-      await click(page.getByRole('link', { name: 'Cy' }));
+      await page.getByRole('link', { name: 'Cy' }).click();
       await reached;
       await send(http, 'PATCH /users/3/posts/1', { json: { title: 'First' } });
       await send(http, 'DELETE /users/3/posts/2');
@@ -562,7 +561,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         };
         const unlisted = [{ name: 'user 012' }, { name: 'Bob', role }, { name: 'user 000', role }];
         await check('user 011', unlisted, { name: 'user 005', role });
-        await click(page.getByRole('button', { name: 'Next' }));
+        await page.getByRole('button', { name: 'Next' }).click();
         await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
       },
     );
@@ -572,7 +571,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const repository = createMemoryStore();
     const { http, stop, startAgain } = await startRestartable(t, { repository });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
-    const page = await open(t, `${http}/`, { initScript: polling });
+    const page = await open(t, `${http}/`);
     const reconnecting = page.getByText('Reconnecting…');
     /** Stops the service until the page notices it, and restarts it with this data. */
     const restart = async (data: () => Promise<Repository>, noticed = reconnecting) => {
@@ -646,7 +645,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await announced(page, `Saved ${name}`);
         }
         for (const title of ['First', 'Second']) {
-          await click(page.locator('.post').getByRole('button', { name: 'Edit' }));
+          await page.locator('.post').getByRole('button', { name: 'Edit' }).click();
           await page.locator('#post-edit-title').fill(title);
           await page.keyboard.press('Enter');
           await announced(page, `Saved ${title}`);
@@ -686,11 +685,11 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
     assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
     await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
-    await click(page.getByRole('button', { name: 'Refresh' }));
+    await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('The service is not responding').waitFor();
     await page.unroute(/health|users/);
     const asked = page.waitForRequest('**/changes');
-    await click(page.getByRole('button', { name: 'Try now' }));
+    await page.getByRole('button', { name: 'Try now' }).click();
     await asked;
     await page.unroute('**/changes');
     // The last response may arrive after the first step, and the pause after it is at most 20 s.
@@ -771,14 +770,14 @@ suite('console: closing a tab', { skip: noBrowser }, () => {
     await openUser(page, 'Ada');
     await send(http, 'DELETE /users/2');
     await row(page, 'Bob').getByText('Deleted').waitFor();
-    await click(page.getByRole('button', { name: 'New user' }));
+    await page.getByRole('button', { name: 'New user' }).click();
     await page.locator('#new-name').fill('B');
     await page.locator('#new-name').fill('');
     await page.keyboard.press('Enter');
     await page.locator('#new-name-problem').waitFor();
     await page.keyboard.press('Escape');
-    await click(page.getByText('Write a post'));
-    await click(page.getByRole('button', { name: 'Add post' }));
+    await page.getByText('Write a post').click();
+    await page.getByRole('button', { name: 'Add post' }).click();
     await page.locator('#post-title-problem').waitFor();
     const types: string[] = [];
     page.on('dialog', async (again) => {

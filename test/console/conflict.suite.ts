@@ -5,7 +5,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, changeUser, click, readUser, recordRequests } from './people.ts';
+import { addUsers, announced, changeUser, readUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const { mergeFields } = loadModule<MergeModule>('console/edit/save.js');
@@ -58,7 +58,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     const openNew = async (role?: string) => {
       const { json } = await send(http, 'POST /users', { json: { name: 'Ada', role } });
       const { id } = json as { id: number };
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await page.locator(`tr[data-id="${id}"]`).waitFor();
       await page.goto(`${http}/#/users/${id}`);
       await page.getByText(`User ${id} · version 1`).waitFor();
@@ -119,7 +119,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       const dialog = conflictIn(page);
       await dialog.getByText(/^Another person changed the same field of Ada while/).waitFor();
       await dialog.getByLabel('Yours none').check();
-      await click(dialog.getByRole('button', { name: 'Save' }));
+      await dialog.getByRole('button', { name: 'Save' }).click();
       assert.equal(await dialog.locator('input:invalid').count(), 2, 'the name is not chosen yet');
       await choose(dialog, 'Theirs Theirs');
       await announced(page, 'Saved Theirs');
@@ -157,8 +157,8 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         const id = await openNew();
         const { headers } = await send(http, `POST /users/${id}/posts`, { json: { title: 'One' } });
-        await click(page.getByRole('button', { name: 'Refresh' }));
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await page.getByRole('button', { name: 'Edit One' }).click();
         const post = page.getByRole('form', { name: 'Edit post' });
         await post.getByLabel('Title').fill('My title');
         await changeUser(http, id, { name: 'Their name' });
@@ -169,7 +169,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
           await route.continue();
         });
         await change(page, { Name: 'My name' });
-        await click(post.getByRole('button', { name: 'Save' }));
+        await post.getByRole('button', { name: 'Save' }).click();
         const dialog = conflictIn(page);
         await dialog.getByLabel('Theirs Their title').waitFor();
         const read = page.waitForResponse(
@@ -200,11 +200,11 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         await changeUser(http, id, { name: 'Theirs' });
         await page.reload();
         await page.getByText('Another person has changed the name since you began').waitFor();
-        await click(page.getByRole('button', { name: 'Save' }));
+        await page.getByRole('button', { name: 'Save' }).click();
         await conflictIn(page).waitFor();
         await page.getByRole('button', { name: 'Back to editing' }).click();
         await page.locator('#edit-name').fill('Ada');
-        await click(page.getByRole('button', { name: 'Discard' }));
+        await page.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
         assert.equal(await page.locator('#edit-note').isVisible(), false);
       },
@@ -231,13 +231,13 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test('a changed user is not deleted before its new version is shown', async () => {
       const id = await openNew();
       await changeUser(http, id, { name: 'Countess' });
-      await click(page.getByRole('button', { name: 'Delete…' }));
+      await page.getByRole('button', { name: 'Delete…' }).click();
       const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
-      await click(dialog.getByRole('button', { name: 'Delete user' }));
+      await dialog.getByRole('button', { name: 'Delete user' }).click();
       await dialog.getByText('changed after you opened it').waitFor();
       await dialog.getByText('Countess').waitFor();
       assert.deepEqual(await readUser(http, id), { id, name: 'Countess' });
-      await click(dialog.getByRole('button', { name: 'Delete user' }));
+      await dialog.getByRole('button', { name: 'Delete user' }).click();
       await announced(page, 'Deleted Countess');
     });
 
@@ -254,7 +254,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         await dialog.waitFor({ state: 'hidden' });
         const form = page.getByRole('form', { name: 'Edit user' });
         assert.equal(await form.getByLabel('Name').inputValue(), 'Mine');
-        await click(form.getByRole('button', { name: 'Save' }));
+        await form.getByRole('button', { name: 'Save' }).click();
         await dialog.waitFor();
         assert.deepEqual(await readUser(http, id), { id, name: 'Theirs' });
         await page.route(`**/users/${id}`, () => undefined);
@@ -315,10 +315,10 @@ function methodsOf(requests: readonly Request[]): string[] {
 async function change(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {
   const form = page.getByRole('form', { name: 'Edit user' });
   for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
-  await click(form.getByRole('button', { name: 'Save' }));
+  await form.getByRole('button', { name: 'Save' }).click();
 }
 
 async function choose(dialog: Locator, option: string): Promise<void> {
   await dialog.getByLabel(option).check();
-  await click(dialog.getByRole('button', { name: 'Save' }));
+  await dialog.getByRole('button', { name: 'Save' }).click();
 }

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, click, openUser, showView } from './people.ts';
+import { addUsers, announced, openUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -33,7 +33,7 @@ suite('console: a user or post that is deleted while it is edited', {
             2,
             'Bob',
             async () => {
-              await click(page.getByText('Write a post'));
+              await page.getByText('Write a post').click();
               await page.locator('#post-body').fill('A long text');
             },
           ],
@@ -41,7 +41,7 @@ suite('console: a user or post that is deleted while it is edited', {
             3,
             'Cy',
             async () => {
-              await click(page.getByRole('button', { name: 'Edit One' }));
+              await page.getByRole('button', { name: 'Edit One' }).click();
               await page.locator('#post-edit-body').fill('A long text');
             },
           ],
@@ -76,7 +76,7 @@ suite('console: a user or post that is deleted while it is edited', {
       async () => {
         for (const title of ['One', 'Two']) await send(http, 'POST /users/5/posts', { json: { title } });
         await showView(page, '/users/5');
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         const form = page.getByRole('form', { name: 'Edit post' });
         await form.getByLabel('Text').fill('A long text');
         await send(http, 'DELETE /users/5/posts/4');
@@ -87,15 +87,15 @@ suite('console: a user or post that is deleted while it is edited', {
           assert.deepEqual(await form.getByRole('button').allTextContents(), ['Discard', 'Close']);
         };
         await check();
-        await click(form.getByRole('button', { name: 'Close' }));
+        await form.getByRole('button', { name: 'Close' }).click();
         await page.locator('.post .changed').getByText('Deleted', { exact: true }).waitFor();
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await check();
-        await click(form.getByRole('button', { name: 'Discard' }));
-        await click(form.getByRole('button', { name: 'Close' }));
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await form.getByRole('button', { name: 'Discard' }).click();
+        await form.getByRole('button', { name: 'Close' }).click();
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await announced(page, 'One was already deleted');
-        await click(page.getByRole('button', { name: 'Edit Two' }));
+        await page.getByRole('button', { name: 'Edit Two' }).click();
         await form.getByRole('button', { name: 'Save' }).waitFor();
         assert.equal(await note.isVisible(), false);
       },
@@ -106,7 +106,7 @@ suite('console: a user or post that is deleted while it is edited', {
       async () => {
         await send(http, 'POST /users/6/posts', { json: { title: 'One' } });
         await showView(page, '/users/6');
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await page.locator('#post-edit-title:focus').waitFor();
         await send(http, 'DELETE /users/6/posts/6');
         await announced(page, 'One was deleted');
@@ -129,7 +129,7 @@ suite('console: a user or post that is deleted while it is edited', {
     const failure = page.getByText('The posts could not be read');
     await failure.waitFor({ state: 'attached' });
     assert.equal(await failure.isVisible(), false, 'the missing posts are reported as a failure');
-    await click(page.getByRole('button', { name: 'Discard' }));
+    await page.getByRole('button', { name: 'Discard' }).click();
     await page.reload();
     await page.getByText('There is no user 1').waitFor();
   });

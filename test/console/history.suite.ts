@@ -3,11 +3,11 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, click, firstNameIs, numbered, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, firstNameIs, numbered, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const hashOf = (page: Page) => new URL(page.url()).hash;
-const press = (page: Page, name: string) => click(page.getByRole('button', { name, exact: true }));
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
 
 suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
@@ -60,7 +60,7 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
         assert.equal(lists().length, 0, 'the same page was read again');
         await openUser(page, 'user 025');
         // A link to the open user replaces its step.
-        await click(page.getByRole('link', { name: 'user 025' }));
+        await page.getByRole('link', { name: 'user 025' }).click();
         await page.reload();
         await firstNameIs(page, 'user 021');
         await press(page, 'Close user');
@@ -89,7 +89,7 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
       await showThird();
       const steps = () => page.evaluate<number>('history.length');
       for (const change of [
-        () => click(page.getByRole('columnheader', { name: 'Id' }).getByRole('button')),
+        () => page.getByRole('columnheader', { name: 'Id' }).getByRole('button').click(),
         () => page.getByLabel('Role', { exact: true }).fill('admin'),
         () => page.getByLabel('Rows').selectOption('20'),
       ]) {

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, click, firstNameIs, namesIn, numbered, recordRequests, showView } from './people.ts';
+import { addUsers, firstNameIs, namesIn, numbered, recordRequests, showView } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
@@ -70,9 +70,9 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
       // Without the filter, this row is not on the first page.
       await page.locator('tr[data-id="13"]').waitFor();
       assert.equal(await page.locator('#total').textContent(), '');
-      await click(page.getByRole('button', { name: 'Count all', disabled: false }));
+      await page.getByRole('button', { name: 'Count all', disabled: false }).click();
       await page.getByText('22 with the role admin').waitFor();
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await page.locator('#total', { hasText: /^$/ }).waitFor({ state: 'attached' });
     });
 
@@ -106,7 +106,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test('the previous button of a numbered page uses the prev link', async () => {
       await page.goto(`${http}/#/?page=3&limit=10`);
       await firstNameIs(page, 'user 021');
-      await click(page.getByRole('button', { name: 'Previous' }));
+      await page.getByRole('button', { name: 'Previous' }).click();
       await firstNameIs(page, 'user 011');
       await page.getByText('Rows 11–20').waitFor();
     });
@@ -137,7 +137,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
         await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
         for (const name of ['Amy', 'Bea', 'Zoe']) {
           await note.waitFor({ state: 'hidden' });
-          await click(page.getByRole('button', { name: 'New user' }));
+          await page.getByRole('button', { name: 'New user' }).click();
           await page.getByRole('dialog').getByLabel('Name').fill(name);
           await page.keyboard.press('Enter');
           await note.getByText(name).waitFor();
@@ -145,8 +145,8 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
           // Another person deletes Bea.
           if (name === 'Bea') await send(http, 'DELETE /users/67');
           else {
-            await click(page.locator('#edit-delete'));
-            await click(page.getByRole('button', { name: 'Delete user' }));
+            await page.locator('#edit-delete').click();
+            await page.getByRole('button', { name: 'Delete user' }).click();
           }
         }
         assert.match((await note.textContent()) ?? '', /Zoe is user 68\. It is not on this page\./);
@@ -174,16 +174,16 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test(
       'an empty list has a button for the first user but no pager or filter, and a list of one page has no pager',
       async () => {
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await page.getByText('No users yet').waitFor();
         for (const id of ['#pager', '#name-filter', '#detail']) {
           assert.equal(await page.locator(id).isVisible(), false, id);
         }
-        await click(page.getByRole('button', { name: 'Create a user' }));
+        await page.getByRole('button', { name: 'Create a user' }).click();
         await page.getByRole('dialog', { name: 'New user' }).waitFor();
         await page.keyboard.press('Escape');
         await addUsers(http, [{ name: 'Bob' }, { name: 'Ada Lovelace' }, { name: 'Cid' }]);
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await page.getByText('Rows 1–3 of 3').waitFor();
         assert.equal(await page.locator('.pager button:visible').count(), 0);
         assert.equal(await page.locator('#name-filter').isVisible(), true);

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { polling, useBrowser } from './pages.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, firstNameIs } from './people.ts';
 import { startService } from './service.ts';
 
@@ -83,7 +83,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('are not requested by two polls at the same time when the API key changes', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
-    const page = await open(t, `${http}/`, { initScript: polling });
+    const page = await open(t, `${http}/`);
     await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill('key');
     const reached = Promise.withResolvers<void>();

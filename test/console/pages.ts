@@ -43,17 +43,6 @@ const lasting = `{
   };
 }`;
 
-// A poll of the figures needs as much processor time as two clicks, and few tests wait for one. So a page polls when it
-// loads and when it becomes visible, but not every 2 s. A page with a clock does.
-const withoutPolls = `{
-  const { setTimeout } = globalThis;
-  globalThis.setTimeout = (run, ms, ...values) =>
-    setTimeout(run, ms === 2_000 && run.name === 'run' && !globalThis.polls ? 2 ** 31 - 1 : ms, ...values);
-}`;
-
-/** A script with which a page polls the figures every 2 s, also to notice an outage. */
-export const polling = 'globalThis.polls = true;';
-
 // All suites of this process share one browser and its pages.
 after(closeBrowser);
 
@@ -102,7 +91,7 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
 async function newPage(clock: boolean): Promise<Page> {
   const context = await (await launchBrowser()).newContext();
   context.setDefaultTimeout(patienceMs);
-  await context.addInitScript({ content: undrawn + lasting + withoutPolls });
+  await context.addInitScript({ content: undrawn + lasting });
   // A clock cannot be removed from a window, so only tests with a clock use this window again.
   if (clock) await context.clock.install();
   return context.newPage();

@@ -4,7 +4,7 @@ import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, click, holdReads, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
@@ -35,7 +35,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         const { ids, first } = await openNew();
         const requests = recordRequests(page);
-        await click(edit);
+        await edit.click();
         await page.locator('#post-edit-title:focus').waitFor();
         assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
         assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
@@ -62,14 +62,14 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
           return (opacities as string[]).map((opacity) => opacity !== '1');
         };
         const post = await holdReads(page, `**${first}`);
-        await click(edit);
+        await edit.click();
         await post.reached;
         assert.deepEqual(await dimmed(), [false, true]);
         post.release();
         await form.waitFor();
         assert.deepEqual(await dimmed(), [false, false]);
         const posts = await holdReads(page, `**/users/${ids.userId}/posts?*`);
-        await click(page.getByRole('button', { name: 'Refresh' }));
+        await page.getByRole('button', { name: 'Refresh' }).click();
         await posts.reached;
         assert.deepEqual(await dimmed(), [true, false]);
         posts.release();
@@ -84,9 +84,9 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         const { first } = await openNew();
         const requests = recordRequests(page);
         const post = await holdReads(page, `**${first}`);
-        await click(edit);
+        await edit.click();
         await post.reached;
-        await click(edit);
+        await edit.click();
         assert.equal(await page.locator('.post[aria-busy="true"]').count(), 1);
         assert.equal(requests.filter((request) => request.url().endsWith(first)).length, 1);
         post.release();
@@ -97,7 +97,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('changes of different fields of a post are merged without a dialog', async () => {
       const { ids, first } = await openNew();
-      await click(edit);
+      await edit.click();
       await form.waitFor();
       await changePost(http, first, { title: 'Renamed by another' });
       await change(form, { Text: 'mine' });
@@ -108,7 +108,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('two changes of the same field of a post are shown for a choice', async () => {
       const { ids, first } = await openNew();
-      await click(edit);
+      await edit.click();
       await form.waitFor();
       await changePost(http, first, { title: 'Theirs', body: '' });
       await change(form, { Title: 'Mine', Text: 'mine\n'.repeat(200) });
@@ -135,11 +135,11 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
           if (route.request().method() === 'PATCH') await held.promise;
           await route.continue();
         });
-        await click(edit);
+        await edit.click();
         await change(form, { Title: 'Second' });
         await page.keyboard.press('Escape');
         await form.waitFor({ state: 'hidden' });
-        await click(edit);
+        await edit.click();
         await form.getByLabel('Title').fill('Third');
         held.resolve();
         await announced(page, 'Saved Second');
@@ -155,7 +155,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       'a rejected change of a post shows the reason beside its field, and can be discarded',
       async () => {
         await openNew();
-        await click(edit);
+        await edit.click();
         await change(form, { Title: ' ' });
         await form.getByRole('textbox', { description: 'Title must not be blank.' }).waitFor();
         await form.getByRole('button', { name: 'Discard' }).click();
@@ -169,7 +169,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       'an unsaved change of a post is marked, and survives opening another user and a reload',
       async () => {
         const { ids, first } = await openNew();
-        await click(edit);
+        await edit.click();
         await form.getByLabel('Title').fill('Mine');
         await form.getByText('Unsaved, but kept').waitFor();
         await page.keyboard.press('Escape');
@@ -182,10 +182,10 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.goto(`${http}/#/users/${ids.userId}`);
         await page.reload();
         await page.locator('.post').getByText('Unsaved').waitFor();
-        await click(page.getByRole('button', { name: 'Edit Theirs' }));
+        await page.getByRole('button', { name: 'Edit Theirs' }).click();
         await form.getByText('Another person has changed the title since you began').waitFor();
         assert.equal(await form.getByLabel('Title').inputValue(), 'Mine');
-        await click(form.getByRole('button', { name: 'Discard' }));
+        await form.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');
         await form.getByRole('button', { name: 'Close' }).click();
         await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
@@ -196,7 +196,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       'a post is deleted after a confirmation, and not before its new version is shown',
       async () => {
         const { first } = await openNew();
-        await click(edit);
+        await edit.click();
         await form.waitFor();
         await changePost(http, first, { title: 'Theirs' });
         await form.getByRole('button', { name: 'Delete…' }).click();
@@ -206,7 +206,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await dialog.getByText('changed after you opened it').waitFor();
         await dialog.getByText('Theirs').waitFor();
         assert.equal((await send(http, `GET ${first}`)).status, 200);
-        await click(dialog.getByRole('button', { name: 'Delete post' }));
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, 'Deleted Theirs');
         await page.getByText('No posts yet').waitFor();
         await page.locator('#posts-heading:focus').waitFor();
@@ -218,7 +218,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       'a post that is already deleted is reported as deleted, and removed from the list',
       async () => {
         const { first, second } = await openNew('Second');
-        await click(edit);
+        await edit.click();
         await form.waitFor();
         await changePost(http, first, { title: 'Theirs' });
         // The page reads the post because its version is rejected. The post is deleted before that read.
@@ -226,12 +226,12 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
           if (route.request().method() === 'GET') await send(http, `DELETE ${first}`);
           await route.continue();
         });
-        await click(form.getByRole('button', { name: 'Delete…' }));
-        await click(page.getByRole('button', { name: 'Delete post' }));
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, 'On engines was already deleted');
         await send(http, `DELETE ${second}`);
         const { reached, release } = await holdReads(page, `**${second}`);
-        await click(page.getByRole('button', { name: 'Edit Second' }));
+        await page.getByRole('button', { name: 'Edit Second' }).click();
         await reached;
         await page.locator('#edit-name').focus();
         release();
@@ -250,8 +250,8 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         const other = `After ${method}`;
         const { first, second } = await openNew(other);
         const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
-        await click(edit);
-        await click(form.getByRole('button', { name: 'Delete…' }));
+        await edit.click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
         await dialog.getByText('On engines').waitFor();
         if (method === 'GET') await changePost(http, first, { title: 'Theirs' });
         const arrived = Promise.withResolvers<void>();
@@ -265,18 +265,18 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
           await route.fulfill({ response });
           answered.resolve();
         });
-        await click(dialog.getByRole('button', { name: 'Delete post' }));
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
         await arrived.promise;
         await dialog.getByRole('button', { name: 'Cancel' }).click();
-        await click(form.getByRole('button', { name: 'Close' }));
-        await click(page.getByRole('button', { name: `Edit ${other}` }));
-        await click(form.getByRole('button', { name: 'Delete…' }));
+        await form.getByRole('button', { name: 'Close' }).click();
+        await page.getByRole('button', { name: `Edit ${other}` }).click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
         await dialog.getByText(other).waitFor();
         held.resolve();
         await answered.promise;
         // The page has handled the late response when this one arrives.
         await page.evaluate("fetch('/health').then((response) => response.text())");
-        await click(dialog.getByRole('button', { name: 'Delete post' }));
+        await dialog.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, `Deleted ${other}`);
         assert.equal((await send(http, `GET ${second}`)).status, 404);
       });
@@ -289,7 +289,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await send(http, 'POST /users', { json: { name: 'Ada' }, headers });
     await send(http, 'POST /users/1/posts', { json: { title: 'On engines' }, headers });
     const page = await open(t, `${http}/#/users/1`);
-    await click(page.getByRole('button', { name: 'Edit On engines' }));
+    await page.getByRole('button', { name: 'Edit On engines' }).click();
     const form = page.getByRole('form', { name: 'Edit post' });
     await change(form, { Title: 'With a key' });
     const dialog = page.getByRole('dialog', { name: 'API key' });

@@ -4,17 +4,17 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, click, holdReads, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 /** Adds the post "Mine" while the posts are read again. Returns a function that lets the response arrive. */
 async function addDuringRead(page: Page, user: string): Promise<() => void> {
   const { reached, release } = await holdReads(page, `**${user}/posts?*`);
-  await click(page.getByRole('button', { name: 'Refresh' }));
+  await page.getByRole('button', { name: 'Refresh' }).click();
   await reached;
-  await click(page.getByText('Write a post'));
+  await page.getByText('Write a post').click();
   await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
-  await click(page.getByRole('button', { name: 'Add post' }));
+  await page.getByRole('button', { name: 'Add post' }).click();
   await announced(page, 'Added the post');
   return release;
 }
@@ -49,11 +49,11 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test('a new post keeps its line breaks and tabs, and is shown first', async () => {
       await openAuthor(1, ['An older one']);
       const requests = recordRequests(page);
-      await click(page.getByText('Write a post'));
+      await page.getByText('Write a post').click();
       const form = page.getByRole('form', { name: 'New post' });
       await form.getByLabel('Title').fill('On engines');
       await form.getByLabel('Text').fill('one\ttab\n  two');
-      await click(form.getByRole('button', { name: 'Add post' }));
+      await form.getByRole('button', { name: 'Add post' }).click();
       await announced(page, 'Added the post');
       assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
       assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
@@ -72,22 +72,22 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByRole('heading', { name: 'post 14' }).waitFor();
       await send(http, `DELETE ${posts[13]}`);
       const { reached, release } = await holdReads(page, `**${user}/posts?*`);
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await reached;
       // The button does not replace the read of the first page.
-      await click(page.getByRole('button', { name: 'Show more' }));
+      await page.getByRole('button', { name: 'Show more' }).click();
       release();
       await page.getByRole('heading', { name: 'post 14' }).waitFor({ state: 'detached' });
-      await click(page.getByRole('button', { name: 'Show more' }));
+      await page.getByRole('button', { name: 'Show more' }).click();
       await page.getByRole('heading', { name: 'post 1', exact: true }).waitFor();
       await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
       assert.equal(await page.locator('.post').count(), 13);
       await page.getByRole('button', { name: 'Show more' }).waitFor({ state: 'hidden' });
       // As many as are shown are read again. The oldest stays listed while it is edited.
-      await click(page.getByRole('button', { name: 'Edit post 1', exact: true }));
+      await page.getByRole('button', { name: 'Edit post 1', exact: true }).click();
       await page.locator('#post-edit-title:focus').waitFor();
       for (const title of ['post 15', 'post 16']) await send(http, `POST ${user}/posts`, { json: { title } });
-      await click(page.getByRole('button', { name: 'Refresh' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByRole('heading', { name: 'post 16' }).waitFor();
       assert.equal(await page.locator('.post').count(), 14);
       await page.getByRole('button', { name: 'Show more' }).click();
@@ -114,11 +114,11 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         const { user } = await openAuthor(4);
         await page.getByText('No posts yet').waitFor();
-        await click(page.getByText('Write a post'));
+        await page.getByText('Write a post').click();
         const form = page.getByRole('form', { name: 'New post' });
         await form.getByLabel('Title').fill('   ');
         await form.getByLabel('Text').fill('long thoughts');
-        await click(form.getByRole('button', { name: 'Add post' }));
+        await form.getByRole('button', { name: 'Add post' }).click();
         await form.getByText('Title must not be blank.').waitFor();
         await form.getByText('Not added, but kept').waitFor();
         await openUser(page, 'Gus');
@@ -131,7 +131,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
           await held.promise;
           await route.continue();
         });
-        await click(form.getByRole('button', { name: 'Add post' }));
+        await form.getByRole('button', { name: 'Add post' }).click();
         await openUser(page, 'Gus');
         held.resolve();
         await announced(page, 'The post was not added: Title must not be blank.');
@@ -150,10 +150,10 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
           await held.promise;
           await route.fulfill({ response });
         });
-        await click(page.getByText('Write a post'));
+        await page.getByText('Write a post').click();
         const form = page.getByRole('form', { name: 'New post' });
         await form.getByLabel('Title').fill('First');
-        await click(form.getByRole('button', { name: 'Add post' }));
+        await form.getByRole('button', { name: 'Add post' }).click();
         await arrived.promise;
         await openUser(page, 'Gus');
         await form.waitFor({ state: 'hidden' });
@@ -164,7 +164,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         await announced(page, 'Added the post');
         assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);
-        await click(form.getByRole('button', { name: 'Add post' }));
+        await form.getByRole('button', { name: 'Add post' }).click();
         await page.locator('.post').nth(1).waitFor();
         assert.equal(await form.getByLabel('Title').inputValue(), '');
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
@@ -178,16 +178,16 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.locator('.post').first().waitFor();
         const release = await addDuringRead(page, user);
         const form = page.getByRole('form', { name: 'Edit post' });
-        await click(page.getByRole('button', { name: 'Edit Two' }));
-        await click(form.getByRole('button', { name: 'Delete…' }));
-        await click(page.getByRole('button', { name: 'Delete post' }));
+        await page.getByRole('button', { name: 'Edit Two' }).click();
+        await form.getByRole('button', { name: 'Delete…' }).click();
+        await page.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, 'Deleted Two');
-        await click(page.getByRole('button', { name: 'Edit One' }));
+        await page.getByRole('button', { name: 'Edit One' }).click();
         await form.getByLabel('Title').fill('First');
         await page.keyboard.press('Enter');
         await announced(page, 'Saved First');
         // The form of this post stays open, although the post was changed during the read.
-        await click(page.getByRole('button', { name: 'Edit First' }));
+        await page.getByRole('button', { name: 'Edit First' }).click();
         await form.getByLabel('Title').fill('Typed');
         release();
         await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
@@ -218,11 +218,11 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
-    await click(page.getByText('Write a post'));
+    await page.getByText('Write a post').click();
     await send(http, 'DELETE /users/1');
     const form = page.getByRole('form', { name: 'New post' });
     await form.getByLabel('Title').fill('Too late');
-    await click(form.getByRole('button', { name: 'Add post' }));
+    await form.getByRole('button', { name: 'Add post' }).click();
     await form.getByText('User 1 not found').waitFor();
   });
 });
