@@ -174,6 +174,8 @@ function readRest(rest: Readable, socket: Duplex, close: () => void, isHurried: 
     const timer = setInterval(() => {
       checks += 1;
       if (left === lastLeft || checks === maxChecks || isHurried()) close();
+      // A connection in memory may stay open at the other side.
+      if (socket.writableEnded) clearInterval(timer);
       lastLeft = left;
     }, lingerMs);
     socket.once('close', () => clearInterval(timer));

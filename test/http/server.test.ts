@@ -98,8 +98,12 @@ test('a handler that waits for a malformed body ends, and its request is reporte
   );
 });
 
-/** A client whose connection passes nothing that it does not read. The buffers of the kernel would take a response. */
-function connectUnbuffered(t: TestContext, handlers: Readonly<Record<string, Handler>>, observe = () => {}) {
+/** A client whose connection buffers little that it does not read. The buffers of the kernel would take a response. */
+function connectUnbuffered(
+  t: TestContext,
+  handlers: Readonly<Record<string, Handler>>,
+  { observe = () => {}, highWaterMark = 1 } = {},
+) {
   const face = createFace(handlers, {
     ...{ basePath: '', observe, commonHeaders: {} },
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 300 },
@@ -107,7 +111,7 @@ function connectUnbuffered(t: TestContext, handlers: Readonly<Record<string, Han
   });
   const server = createServer(face.onRequest);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, () => undefined));
-  const [near, far] = duplexPair({ highWaterMark: 1 });
+  const [near, far] = duplexPair({ highWaterMark });
   t.after(() => far.destroy());
   server.emit('connection', far);
   const read = async () => {
@@ -117,6 +121,16 @@ function connectUnbuffered(t: TestContext, handlers: Readonly<Record<string, Han
   };
   return { face, near, far, read };
 }
+
+test('a connection in memory whose client sends no more of a body leaves no timer', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const { near, far } = connectUnbuffered(t, { 'POST /deaf': () => json(200, {}) }, { highWaterMark: 1_000 });
+  near.write(head('POST /deaf', 'Content-Length: 1000000'));
+  await once(near, 'data');
+  const end = t.mock.method(far, 'end');
+  t.mock.timers.tick(5_000);
+  assert.equal(end.mock.callCount(), 1);
+});
 
 for (const [what, before] of [
   ['the only request', ''],
@@ -141,7 +155,7 @@ test('a malformed body is rejected while its request runs, also if the response 
   const [first, second] = [held(), held()];
   const handlers = { 'GET /slow': first.handle, 'POST /slow': second.handle };
   const closed = Promise.withResolvers<void>();
-  const { near, read } = connectUnbuffered(t, handlers, closed.resolve);
+  const { near, read } = connectUnbuffered(t, handlers, { observe: closed.resolve });
   near.write(head('GET /slow') + head('POST /slow', 'Transfer-Encoding: chunked'));
   await first.called;
   first.release();
