@@ -125,9 +125,9 @@ function connectUnbuffered(
 test('a connection in memory whose client sends no more of a body leaves no timer', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const { near, far } = connectUnbuffered(t, { 'POST /deaf': () => json(200, {}) }, { highWaterMark: 1_000 });
+  const end = t.mock.method(far, 'end');
   near.write(head('POST /deaf', 'Content-Length: 1000000'));
   await once(near, 'data');
-  const end = t.mock.method(far, 'end');
   t.mock.timers.tick(5_000);
   assert.equal(end.mock.callCount(), 1);
 });
