@@ -22,12 +22,7 @@ async function ended(socket: Socket): Promise<void> {
 }
 
 const json = 'Content-Type: application/json';
-const unfinished = head(
-  'POST /echo',
-  json,
-  'Content-Length: 2',
-  'Expect: 100-continue',
-);
+const unfinished = head('POST /echo', json, 'Content-Length: 2', 'Expect: 100-continue');
 
 /** Opens as many connections as allowed. Each has a request that waits for its body, so none is idle. */
 async function fill(t: TestContext, port: number): Promise<Wire[]> {
