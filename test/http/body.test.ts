@@ -416,6 +416,24 @@ test('a body that is not read beside a stream is read in turns with other work',
   wire.socket.destroy();
 });
 
+test('the connection is closed at once after a stream during which the body that is not read has ended', async (t) => {
+  const ended = Promise.withResolvers<void>();
+  async function* chunks() {
+    yield 'a';
+    await ended.promise;
+  }
+  const handle: Handler = ({ raw }) => {
+    raw.once('end', ended.resolve);
+    return { status: 200, body: { chunks: chunks() } };
+  };
+  const { port } = await startKit(t, { 'POST /stream': handle });
+  // Without timers, nothing but the end of the stream can close the connection.
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const wire = (await Wire.open(t, port)).write(post('/stream', 'a'.repeat(100_000)));
+  assert.equal((await wire.next()).status, 200);
+  assert.deepEqual(await wire.end(), []);
+});
+
 test('the connection of a rejected request is closed as soon as its body has ended', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
   // Without timers, only the end of the body can close the connection.
