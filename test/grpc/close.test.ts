@@ -91,14 +91,42 @@ test('a gRPC server with only idle connections closes at once', async (t) => {
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
 });
 
-test('a client that never closes its idle connection does not delay close until the deadline', async (t) => {
-  const { grpc, service } = await startHeld(t);
+/** The next connection of this process as its server sees it. */
+function nextAccepted(t: TestContext): Promise<Socket> {
+  const { promise, resolve } = Promise.withResolvers<Socket>();
+  const accept = (message: unknown) => resolve((message as { socket: Socket }).socket);
+  subscribe('net.server.socket', accept);
+  t.after(() => unsubscribe('net.server.socket', accept));
+  return promise;
+}
+
+/** A client that never closes its idle connection. */
+async function connectLost(t: TestContext, grpc: string): Promise<void> {
   const lost = connect({ port: Number(grpc.split(':')[1]), host: '127.0.0.1', allowHalfOpen: true });
   t.after(() => lost.destroy());
   const settings = '\0\0\0\x04\0\0\0\0\0';
   lost.on('error', () => undefined).write(`PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${settings}`);
   await once(lost, 'data');
+}
+
+test('a client that never closes its idle connection does not delay close until the deadline', async (t) => {
+  const { grpc, service } = await startHeld(t);
+  await connectLost(t, grpc);
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
+});
+
+test('while the gRPC server closes, the connection of a lost client does not wait for the call of another', async (t) => {
+  const { grpc, service, asked, answer } = await startHeld(t);
+  const session = await connectWire(t, grpc);
+  const running = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+  await asked;
+  const accepted = nextAccepted(t);
+  await connectLost(t, grpc);
+  const closing = service.close({ timeoutMs: 600_000 });
+  await once(await accepted, 'close');
+  answer.resolve(ann);
+  assert.equal((await running).code, status.OK);
+  await closing;
 });
 
 test('a client that stops in the middle of its TLS handshake does not delay close until its time limit', async (t) => {
@@ -122,15 +150,12 @@ for (const scheme of ['http', 'https']) {
   test(`close waits for a gRPC call whose ${scheme} connection is quiet for longer than that of a lost client may be`, async (t) => {
     const tls = createCertificate();
     const { grpc, service, asked, answer } = await startHeld(t, scheme === 'https' ? { tls } : {});
-    const accepted = Promise.withResolvers<Socket>();
-    const accept = (message: unknown) => accepted.resolve((message as { socket: Socket }).socket);
-    subscribe('net.server.socket', accept);
-    t.after(() => unsubscribe('net.server.socket', accept));
+    const accepted = nextAccepted(t);
     const session = connectHttp2(`${scheme}://${grpc}`, { ca: tls.cert });
     t.after(() => session.destroy());
     const running = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
     await asked;
-    const socket = await accepted.promise;
+    const socket = await accepted;
     const closing = service.close({ timeoutMs: 60_000 });
     await once(socket, 'timeout');
     answer.resolve(ann);
