@@ -6,7 +6,7 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-const inputs = 500;
+const inputs = 1_000;
 // The seed is fixed. `scripts/fuzz.ts` runs other seeds.
 const seed = 1;
 

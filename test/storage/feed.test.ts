@@ -26,7 +26,7 @@ for (const [name, open] of Object.entries(stores)) {
       const store = await open();
       t.after(() => store.close());
       const feed = feedOf(store);
-      const load = { seed, writers: 16, writes: 15 };
+      const load = { seed, writers: 16, writes: 30 };
       const [changes] = await Promise.all([followTogether(feed, load), writeAtRandom(store, load)]);
       await checkFeed(store, feed, changes);
     });
@@ -35,7 +35,7 @@ for (const [name, open] of Object.entries(stores)) {
       const store = await open();
       t.after(() => store.close());
       const feed = feedOf(store);
-      const load = { seed: seed + 1, writers: 8, writes: 15 };
+      const load = { seed: seed + 1, writers: 8, writes: 30 };
       const writing = writeAtRandom(store, load);
       const replicate = async (): Promise<Replica> => {
         const replica = new Replica();

@@ -283,7 +283,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
         isLast = !isWriting;
         const changes = await readAll(one, read.at(-1)?.position);
         read.push(...changes);
-        await delay(5);
+        await delay(1);
       }
       return read;
     };
@@ -374,7 +374,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   it('removes old changes in steps, and keeps the newest', async (t) => {
     const url = await createDatabase();
     const stores = [await openAt(t, url, { changesKept: 50 }), await openAt(t, url, { changesKept: 50 })];
-    const names = Array.from({ length: 400 }, (_, i) => `${i}`);
+    const names = Array.from({ length: 1_000 }, (_, i) => `${i}`);
     await Promise.all(names.map((name, i) => stores[i % 2]?.store.users.create({ name })));
     // While writes were running, the changes after theirs were kept. The next steps come after 50 more each.
     for (let i = 0; i < 100; i += 1) await stores[0]?.store.users.create({ name: `later ${i}` });

@@ -128,7 +128,7 @@ describe('a PostgreSQL server that stops under load and restarts', () => {
     it(`(${mode}) is used again at once, and has all acknowledged writes`, async (t) => {
       const { store, database } = await open(t);
       const load = startLoad(t, store);
-      await until(async () => load.created.length > 50, 'the load runs', 60_000);
+      await until(async () => load.created.length > 200, 'the load runs', 60_000);
       await server.stop(mode);
       assert.equal(await kindOf(store.ping()), 'unavailable');
       const failure = await Promise.resolve(store.users.get(1)).catch((error: unknown) => error);
@@ -300,7 +300,7 @@ describe('a standby of PostgreSQL', () => {
     const idempotency = { key: 'before', fingerprint: 'fingerprint' };
     const once = await store.users.create({ name: 'once' }, { idempotency });
     const load = startLoad(t, store);
-    await until(async () => load.created.length > 50, 'the load runs', 60_000);
+    await until(async () => load.created.length > 200, 'the load runs', 60_000);
     await server.stop('immediate');
     const promotion = timed(standby.promote());
     forwarder.moveTo(standby.port);
