@@ -12,12 +12,12 @@ const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // machine could put code for us to run into the shared folder of temporary files.
 if (home) {
   const { existsSync, mkdirSync } = await import('node:fs');
-  const cache = `${home}/.cache`;
+  const cache = `${home}/.cache/users-service`;
   try {
-    // Node.js would also create the home, or try for ever if that is impossible, as in /proc. With some umasks, a new
-    // folder would be open to other users, who could put code into it.
-    if (!existsSync(cache)) mkdirSync(cache, 0o700);
-    (await import('node:module')).enableCompileCache(`${cache}/users-service`);
+    // Node.js would also create the home, or try for ever if that is impossible, as in /proc. With some umasks, new
+    // folders would be open to other users, who could put code into them.
+    for (const folder of [`${home}/.cache`, cache]) if (!existsSync(folder)) mkdirSync(folder, 0o700);
+    (await import('node:module')).enableCompileCache(cache);
   } catch {
     // Without such a folder, only the start is slower.
   }
