@@ -32,6 +32,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
 
 async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const { response } = request;
+  // A body that `send` has sliced is in memory until its last byte is sent.
   const heldBytes = isStream(reply.body) ? undefined : body.length;
   let left = body.length ?? Number.POSITIVE_INFINITY;
   const chunks = body.chunks[Symbol.asyncIterator]();
@@ -42,7 +43,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     writeHead(request, { ...reply, body });
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
-    // During each wait, the response may be destroyed, and would then never drain. Or a host may end it.
+    // While this waits, the response may be destroyed, after which it never drains, or a host may end it.
     while (next.done !== true && !response.destroyed && !response.writableEnded) {
       const { value } = next;
       left -= value.length;
@@ -52,11 +53,12 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
-        await drained().finally(startStallTimer(request));
+        const stopTimer = startStallTimer(request);
+        await drained().finally(stopTimer);
         if (response.destroyed) return;
         request.hold(0);
       }
-      // A stream whose bytes are all in memory does not wait, because sending them frees the memory.
+      // A body that is in memory does not wait for other requests, because sending it frees the memory.
       if (heldBytes === undefined) await scheduler.pause(value.length);
       next = await chunks.next();
     }
@@ -88,12 +90,12 @@ function drainWaiter(response: ServerResponse): () => Promise<void> {
     });
 }
 
-// The client has disconnected, or its request body was malformed and an error response was sent.
+/** Whether the client has disconnected, or an error response was sent because its request body was malformed. */
 function isOver(response: ServerResponse): boolean {
   return response.destroyed || response.headersSent;
 }
 
-/** Writes the head. If the client is probably still sending, its connection ends after the reply, but lingers. */
+/** Writes the head. If the rest of the request body must be read, the connection closes when that is done. */
 function writeHead(request: HttpRequest, reply: Reply): void {
   const { raw, response, connection, shared, commonHeaders } = request;
   const { body, status } = reply;
@@ -111,7 +113,8 @@ function writeHead(request: HttpRequest, reply: Reply): void {
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   // A host may have set it too, such as while it drains.
   if (/\bclose\b/i.test(String(response.getHeader('connection')))) headers['connection'] = 'close';
-  const lingers = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
+  const staysOpen = headers['connection'] !== 'close' && response.shouldKeepAlive;
+  const lingers = mustReadRest(raw, staysOpen);
   if (lingers) headers['connection'] = 'close';
   if (headers['connection'] === 'close') connection.closing = true;
   response.writeHead(status, headers);
@@ -119,8 +122,11 @@ function writeHead(request: HttpRequest, reply: Reply): void {
   if (lingers) linger(request);
 }
 
-/** Whether the rest of a body must be read before the connection closes. If it stays open, Node reads a short rest. */
-function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
+/**
+ * Whether the rest of a request body must be read before the connection closes. If the connection could stay open,
+ * Node.js reads a short rest by itself.
+ */
+function mustReadRest(message: IncomingMessage, staysOpen: boolean): boolean {
   if (message.complete) return false;
   if (message.headers['transfer-encoding'] !== undefined) return true;
   const length = Number(message.headers['content-length'] ?? 0);
