@@ -2,8 +2,9 @@ import { DomainError, idsExhausted, messageOf, stillReferenced, valueTaken } fro
 
 /** The kinds of failures of a statement, each with the maximum number of times that it is sent. */
 export const attempts = {
-  // The connection was lost, or only this session has ended. A write may have taken effect, so it is sent once.
+  // The connection was lost, and its generation is abandoned. A write may have taken effect, so it is sent once.
   lost: { read: 2, write: 1 },
+  // Only this session has ended. A write may have taken effect too.
   ended: { read: 2, write: 1 },
   // The statement had no effect, and a new connection may serve it.
   stale: { read: 2, write: 2 },
@@ -81,7 +82,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   'FATAL XX000': { fault: 'ended', error: gone },
 };
 
-const unknown: Meaning = { fault: 'final', error: DomainError.from };
+const other: Meaning = { fault: 'final', error: DomainError.from };
 
 /** The SQLSTATE of an error of the server; `undefined` for every other error. */
 export function sqlState(error: unknown): string | undefined {
@@ -99,6 +100,7 @@ export function faultOf(error: unknown): Fault {
   return meaningOf(error).fault;
 }
 
+/** Converts an error of a statement. An error of the driver has no SQLSTATE, but its connection may be lost. */
 export function toDomainError(error: unknown, fault: Fault): DomainError {
   const converted = meaningOf(error).error(error);
   return fault === 'lost' && converted.kind === 'internal' ? gone(error) : converted;
@@ -134,11 +136,12 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
 
 function meaningOf(error: unknown): Meaning {
   const state = sqlState(error);
-  if (state === undefined) return unknown;
-  // Our only unique indexes are those of primary keys. If another index has the name, PostgreSQL appends a number.
+  if (state === undefined) return other;
+  // The unique indexes of the service are its primary keys. PostgreSQL adds a number to a name that is taken.
   const { constraint, routine } = Object(error);
   if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
+  // The columns of a prepared statement have changed. This error shares its SQLSTATE with others.
   if (routine === 'RevalidateCachedQuery') return { fault: 'outdated', error: gone };
   const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
-  return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? unknown;
+  return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? other;
 }
