@@ -42,9 +42,10 @@ export async function run(context: CommandContext): Promise<number> {
       throw new UsageError(`${shown} is not a command; the commands are ${names}, help and version`);
     }
     const command = await load();
-    if (has('--help', '-h')) stdout.write(command.help);
-    else if (has('--version', '-v')) stdout.write(`${packageVersion}\n`);
-    else return (await command.run(context, readArguments(args, command))) ?? 0;
+    const asksHelp = has('--help', '-h');
+    if (!asksHelp && !has('--version', '-v'))
+      return (await command.run(context, readArguments(args, command))) ?? 0;
+    stdout.write(asksHelp ? command.help : `${packageVersion}\n`);
     return 0;
   } catch (error) {
     return printError(error, stderr);
