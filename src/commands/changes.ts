@@ -66,8 +66,9 @@ export const changes: Command = {
         if (signal.aborted) break;
         // Another error would occur again.
         if (!(error instanceof DomainError || isLost(error))) throw error;
-        context.stderr.write(`users-service: ${describeError(error)}\n`);
-        if (error instanceof DomainError && error.kind === 'gone') return goneCode;
+        const isGone = error instanceof DomainError && error.kind === 'gone';
+        context.stderr.write(`users-service: ${describeError(error)}${isGone ? '' : '; connecting again'}\n`);
+        if (isGone) return goneCode;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
