@@ -37,7 +37,7 @@ const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
 ];
 
 export function testLists(fixture: Fixture): void {
-  describe('lists', () => {
+  describe('lists of users with roles', () => {
     it('of a new repository are empty', async (t) => {
       const repository = await fixture.open(t);
       assert.deepEqual(await repository.users.list(userQuery()), { items: [] });

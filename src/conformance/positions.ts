@@ -15,7 +15,7 @@ export const userSorts = [
 const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x'];
 
 export function testPositions(fixture: Fixture): void {
-  describe('positions', () => {
+  describe('positions in a list of users', () => {
     const withNineUsers = fixture.share((repository) => addUsers(repository, ...nineUsers));
     for (const sort of userSorts) {
       it(`lead through the whole list by ${sort}, with any page size and filter`, async () => {

@@ -9,7 +9,7 @@ import { beginnings, similarTexts } from './record-lists.ts';
 const roles = [undefined, 'x', 'y'] as const;
 
 export function testSearches(fixture: Fixture): void {
-  describe('searches', () => {
+  describe('searches for users', () => {
     it('finds the existing users with given ids, in the order of the list', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'c:x', 'b', 'a:x', 'd:x');
