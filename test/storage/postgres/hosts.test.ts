@@ -8,10 +8,11 @@ import pg from 'pg';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { haveSameTables } from '../../../src/storage/postgres/tools.ts';
+import { haveSameTables, openPostgresScratch } from '../../../src/storage/postgres/tools.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
+import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { createCertificate } from '../../support/certificate.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
@@ -175,6 +176,28 @@ describe('a store with several hosts', async () => {
   it('is recognized at a URL that lists a standby before the primary', async (t) => {
     await open(t, urlOf(primary));
     assert.equal(await haveSameTables(urlOf(standby, primary), urlOf(primary)), true);
+  });
+
+  it('is not left by a tool whose statement takes as long as creating many schemas does', async (t) => {
+    const way = await openForwarder(primary.port);
+    const [locker, observer] = [await openSession(t, urlOf(primary)), await openSession(t, urlOf(primary))];
+    const scratch = await openPostgresScratch(urlOf(`127.0.0.1:${way.port}`, '127.0.0.1:1'));
+    t.after(async () => {
+      await scratch.remove();
+      await way.close();
+    });
+    const { accepted } = way;
+    await locker.query('BEGIN');
+    await locker.query('LOCK TABLE pg_namespace IN SHARE MODE');
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const creating = scratch.next();
+    const waiting = "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE SCHEMA%' AND wait_event_type = 'Lock'";
+    while ((await observer.query(waiting)).length === 0);
+    t.mock.timers.tick(9_999);
+    await locker.query('COMMIT');
+    await creating;
+    t.mock.timers.reset();
+    assert.equal(way.accepted, accepted, 'the tool has looked for another host');
   });
 
   it('cannot be opened when no host accepts writes, and the error has the reason of each', async (t) => {
