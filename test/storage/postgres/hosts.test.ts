@@ -191,7 +191,8 @@ describe('a store with several hosts', async () => {
     await locker.query('LOCK TABLE pg_namespace IN SHARE MODE');
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const creating = scratch.next();
-    const waiting = "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE SCHEMA%' AND wait_event_type = 'Lock'";
+    const waiting =
+      "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE SCHEMA%' AND wait_event_type = 'Lock'";
     while ((await observer.query(waiting)).length === 0);
     t.mock.timers.tick(9_999);
     await locker.query('COMMIT');
