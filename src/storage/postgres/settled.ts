@@ -14,7 +14,7 @@ export interface FeedState {
 }
 
 /** Maximum number of positions after the settled one to examine for gaps. */
-const maxUnbroken = 5_000;
+export const maxUnbroken = 5_000;
 
 // The row of the feed. A dump that was restored into existing tables has added a second row; the higher `gone` is
 // valid. Without a LIMIT, the planner expects thousands of rows until the table is analyzed.

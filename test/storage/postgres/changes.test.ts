@@ -7,6 +7,7 @@ import pg from 'pg';
 import type { Change } from '../../../src/domain/change.ts';
 import { byKind } from '../../../src/domain/record.ts';
 import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
+import { maxUnbroken } from '../../../src/storage/postgres/settled.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
@@ -101,7 +102,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['first', 'slow', 'last']);
   });
 
-  it('has the newest position after some requests to a process that starts during a long write, after many changes', async (t) => {
+  it('has the newest position at the second request to a process that starts during a long write, after many changes', async (t) => {
     const { store, session, url } = await open(t);
     await store.users.create({ name: 'first' });
     await session.query(
@@ -112,11 +113,11 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
     const other = await openAt(t, url);
-    const positions: number[] = [];
-    for (let i = 0; i < 7; i += 1) positions.push(await other.feed.position());
+    const [first, second] = [await other.feed.position(), await other.feed.position()];
     await release();
     await slow;
-    assert.equal(positions.at(-1), 31_001);
+    assert.ok(first > 31_001 - maxUnbroken, `at ${first}`);
+    assert.equal(second, 31_001);
     assert.equal(await other.feed.position(), 31_002);
   });
 
