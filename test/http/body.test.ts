@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, IncomingMessage } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import { duplexPair, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
@@ -400,6 +400,14 @@ for (const [whose, request] of [
     assert.equal(raw?.complete, true);
   });
 }
+
+test('a body that is not read also ends the connection of a host that is no socket', async (t) => {
+  const { face } = await startKit(t, { 'POST /deaf': () => json(200, {}) });
+  const [near, far] = duplexPair();
+  createServer(face.onRequest).emit('connection', far);
+  near.write(post('/deaf', 'a'.repeat(100_000)));
+  assert.match(await text(near), /^HTTP\/1\.1 200 OK\r\n/);
+});
 
 test('a body that is not read beside a stream is read in turns with other work', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>();
