@@ -17,7 +17,10 @@ import { startService } from '../support/service.ts';
 const ann = { id: 1, name: 'Ann', version: 1 };
 
 /** A service whose store resolves a call when the test resolves `answer`. */
-async function startHeld(t: TestContext, options: Pick<ServiceOptions, 'drainDelayMs' | 'tls'> = {}) {
+async function startHeld(
+  t: TestContext,
+  options: Pick<ServiceOptions, 'drainDelayMs' | 'drainIdleMs' | 'tls'> = {},
+) {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
   const answer = Promise.withResolvers<typeof ann>();
@@ -124,6 +127,21 @@ test('while the gRPC server closes, the connection of a lost client does not wai
   await connectLost(t, grpc);
   const closing = service.close({ timeoutMs: 600_000 });
   await once(await accepted, 'close');
+  answer.resolve(ann);
+  assert.equal((await running).code, status.OK);
+  await closing;
+});
+
+test('while the gRPC server closes, a connection may be quiet for as long as drainIdleMs allows', async (t) => {
+  const { grpc, service, asked, answer } = await startHeld(t, { drainIdleMs: 5_000 });
+  const accepted = nextAccepted(t);
+  const session = await connectWire(t, grpc);
+  const running = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+  await asked;
+  const goaway = once(session, 'goaway');
+  const closing = service.close({ timeoutMs: 60_000 });
+  await goaway;
+  assert.equal((await accepted).timeout, 5_000);
   answer.resolve(ann);
   assert.equal((await running).code, status.OK);
   await closing;
