@@ -11,7 +11,7 @@ import type { ServiceOptions } from '../../src/service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, type Outcome, usersClient } from '../kit/grpc.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
+import { callWire, connectWire, dataFrame, framed, headersFrame, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
@@ -104,12 +104,13 @@ function nextAccepted(t: TestContext): Promise<Socket> {
 }
 
 /** A client that never closes its idle connection. */
-async function connectLost(t: TestContext, grpc: string): Promise<void> {
+async function connectLost(t: TestContext, grpc: string): Promise<Socket> {
   const lost = connect({ port: Number(grpc.split(':')[1]), host: '127.0.0.1', allowHalfOpen: true });
   t.after(() => lost.destroy());
   const settings = '\0\0\0\x04\0\0\0\0\0';
   lost.on('error', () => undefined).write(`PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${settings}`);
   await once(lost, 'data');
+  return lost;
 }
 
 test('a client that never closes its idle connection does not delay close until the deadline', async (t) => {
@@ -129,6 +130,20 @@ test('while the gRPC server closes, the connection of a lost client does not wai
   await once(await accepted, 'close');
   answer.resolve(ann);
   assert.equal((await running).code, status.OK);
+  await closing;
+});
+
+test('the connection of a lost client is closed soon after its last call while the gRPC server closes', async (t) => {
+  const { grpc, service, asked, answer } = await startHeld(t);
+  const accepted = nextAccepted(t);
+  const lost = await connectLost(t, grpc);
+  const endOfCall = Buffer.from('000000000100000001', 'hex');
+  lost.write(headersFrame(1, '/Users/GetUser'));
+  lost.write(Buffer.concat([dataFrame(1, framed(Uint8Array.of(8, 1))), endOfCall]));
+  await asked;
+  const closing = service.close({ timeoutMs: 600_000 });
+  await once(await accepted, 'timeout');
+  answer.resolve(ann);
   await closing;
 });
 
