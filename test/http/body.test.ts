@@ -350,6 +350,7 @@ test('a client that sends its whole long body before it reads still receives the
 
 for (const [what, parts, leftMs, drains] of [
   ['pauses for a second', 0, 1_000],
+  ['pauses for a second after a part', 1, 1_001],
   ['takes ten seconds', 10, 10],
   ['takes another second while the service drains', 1, 1, true],
 ] as const) {
@@ -430,8 +431,10 @@ test('the connection is closed at once after a stream during which the body that
     yield 'a';
     await ended.promise;
   }
+  let closed: Promise<unknown> | undefined;
   const handle: Handler = ({ raw }) => {
     raw.once('end', ended.resolve);
+    closed = once(raw.socket, 'close');
     return { status: 200, body: { chunks: chunks() } };
   };
   const { port } = await startKit(t, { 'POST /stream': handle });
@@ -439,6 +442,8 @@ test('the connection is closed at once after a stream during which the body that
   t.mock.timers.enable({ apis: ['setInterval'] });
   const wire = (await Wire.open(t, port)).write(post('/stream', 'a'.repeat(100_000)));
   assert.equal((await wire.next()).status, 200);
+  // Also if the client does not close it.
+  await closed;
   assert.deepEqual(await wire.end(), []);
 });
 

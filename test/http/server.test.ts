@@ -203,6 +203,19 @@ test('the rest that the client of a rejected connection sends is read in turns w
   assert.equal(far.isPaused(), false);
 });
 
+test('a rejected connection whose client continues to send is closed after a second', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const [near, far] = duplexPair();
+  t.after(() => far.destroy());
+  refuse(far, { status: 503, message: 'too many connections are open' }, () => undefined);
+  near.write('a');
+  await once(far, 'data');
+  t.mock.timers.tick(999);
+  assert.equal(far.destroyed, false);
+  t.mock.timers.tick(1);
+  assert.equal(far.destroyed, true);
+});
+
 test('a response of a request that was already rejected as malformed is discarded', async (t) => {
   const slow = held();
   const kit = await startKit(t, { 'POST /slow': slow.handle });
