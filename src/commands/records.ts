@@ -185,7 +185,7 @@ async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
     for (const line of lines) yield Buffer.from(line, 'latin1');
     if (rest.length > maxLineBytes) break;
   }
-  if (rest !== '') yield Buffer.from(rest, 'latin1');
+  yield Buffer.from(rest, 'latin1');
 }
 
 function emptyBatch(): Batch {
