@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -246,7 +247,7 @@ test('a request is reported with its route, path, status, trace and duration', a
   const ended = kit.nextRequest();
   const sentAt = performance.now();
   const wire = (await Wire.open(t, kit.port)).write(
-    head('GET /users/7?a=1', 'traceparent: 00-ab-cd-01', 'x-request-id: r'),
+    head('GET /users/7?a=ann@b.c', 'traceparent: 00-ab-cd-01', 'x-request-id: r'),
   );
   await wire.next();
   const { durationMs, ...event } = await ended;
@@ -446,6 +447,34 @@ test('pipelined requests beyond the memory for waiting requests are not parsed',
   const counts = [...parsed.values()];
   assert.ok(counts.length > 2 && counts[0] === 1_000, `${counts}`);
   assert.ok((counts.at(-1) ?? 0) < 900, `the parser did not stop: ${counts}`);
+});
+
+test('a request after the last response of its connection is not passed to the host', async (t) => {
+  const gate = Promise.withResolvers<void>();
+  async function* chunks() {
+    yield 'a';
+    await gate.promise;
+  }
+  const { face } = await startKit(t, { 'GET /stream': () => ({ status: 200, body: { chunks: chunks() } }) });
+  face.drain();
+  let passed = 0;
+  const server = createServer((request, response) =>
+    face.onRequest(request, response, () => {
+      passed += 1;
+    }),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => void server.close());
+  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  wire.write(head('GET /stream'));
+  await once(wire.socket, 'data');
+  const arrived = once(server, 'request');
+  wire.write(head('GET /other'));
+  await arrived;
+  gate.resolve();
+  assert.equal((await wire.next()).headers['connection'], 'close');
+  assert.deepEqual(await wire.end(), []);
+  assert.equal(passed, 0);
 });
 
 for (const [what, send, withHost, alone] of mounted) {
