@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
+import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
@@ -341,6 +342,20 @@ for (const [what, body] of bodies) {
     assert.deepEqual(await wire.end(), []);
   });
 }
+
+test('a request uses no memory after its client has disconnected', async (t) => {
+  const holds = t.mock.method(MemoryBudget.prototype, 'hold');
+  const held = () => holds.mock.calls.map((call) => call.arguments[1]);
+  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: 'a'.repeat(20_000_000) }) });
+  const ended = kit.nextRequest();
+  const wire = await Wire.open(t, kit.port);
+  wire.socket.pause();
+  wire.write(head('GET /'));
+  await until(() => held().includes(20_000_000), 'the response waits for its client');
+  wire.socket.destroy();
+  await ended;
+  assert.equal(held().at(-1), 0);
+});
 
 test('a chunk is released after it was sent, and not earlier', async (t) => {
   const released: unknown[] = [];
