@@ -216,6 +216,27 @@ describe('GET /changes as a stream', () => {
     for (const follower of [first, behind]) assert.equal(await follower.event(), '3 user.created users/3');
   });
 
+  it('reads changes before the newest 400 from the store', async (t) => {
+    const repository = createMemoryStore();
+    assert.ok(repository.changes);
+    const read = t.mock.method(repository.changes, 'read');
+    const { http } = await startService(t, { repository });
+    const first = await Follower.open(t, http);
+    // The reader would begin again if it fell further behind.
+    for (let i = 0; i < 10; i += 1) {
+      for (let j = 0; j < 50; j += 1) await repository.users.create({ name: 'Ada' });
+      for (let j = 0; j < 50; j += 1) await first.event();
+    }
+    read.mock.resetCalls();
+    const behind = await Follower.open(t, http, '/changes?after=50');
+    for (let id = 51; id <= 500; id += 1)
+      assert.equal(await behind.event(), `${id} user.created users/${id}`);
+    const positions = read.mock.calls.map((call) => call.arguments[0].after);
+    // The first read checks the position of the request.
+    const isOld = (position: number) => position > 50 && position < 100;
+    assert.ok(positions.some(isOld), `${positions}`);
+  });
+
   it('does not send changes that were lost in a failover to a client that was behind them', async (t) => {
     const [lost, kept] = [createMemoryStore(), createMemoryStore()];
     for (const name of ['Ada', 'Bob', 'Eve']) await lost.users.create({ name });
