@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http2';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import zlib, { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
@@ -226,6 +229,20 @@ function randomFrames(chance: Chance): Buffer {
   }
   return Buffer.concat(frames);
 }
+
+test('requests to another HTTP/2 server of the process keep all their headers', async (t) => {
+  const { isWell } = await start(t);
+  // A limit on streams that were read for another connection would still apply.
+  await isWell();
+  const other = createServer((request, response) => response.end(String(request.headers['x-own'])));
+  t.after(() => other.close());
+  await once(other.listen(0, '127.0.0.1'), 'listening');
+  const address = other.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const session = await connectWire(t, `127.0.0.1:${address.port}`);
+  const stream = session.request({ 'x-own': 'kept' });
+  assert.equal(await text(stream), 'kept');
+});
 
 test('after 200 connections of random bytes and frames, the gRPC server still serves calls', async (t) => {
   const { grpc, isWell } = await start(t);
