@@ -635,14 +635,13 @@ describe('copy', () => {
     );
   });
 
-  it('uses the singular for one record', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    const source = await openStore(a);
+  it('copies from PostgreSQL to SQLite, and uses the singular for one record', async (t) => {
+    const [from, to] = [await createDatabase(), await newStore(t)];
+    const source = await openStore(from);
     await source.users.create({ name: 'Ada' });
     await source.close();
-    const copied = await runCommand(['copy', '--from', a, '--to', b]);
-    assert.match(copied.stdout, /^copied 1 record, /);
+    const { stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
+    assert.match(stdout, /^copied 1 record, /, stderr);
   });
 
   it('does not copy the feed of changes: the feed of the target restarts', async (t) => {
