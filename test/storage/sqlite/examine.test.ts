@@ -186,7 +186,7 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  const damages: readonly [what: string, damage: (path: string) => void, problem: RegExp][] = [
+  const damages: readonly [what: string, damage: (path: string) => void, problem?: RegExp][] = [
     [
       'is not a database',
       (path) => writeFileSync(path, 'text '.repeat(1_000)),
@@ -241,6 +241,7 @@ describe('the examination of a SQLite file', () => {
       (path) => chmodSync(path, 0o602),
       /^warn every user of this machine may open /,
     ],
+    ['its group may read', (path) => chmodSync(path, 0o640)],
     ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
   for (const [what, damage, problem] of damages) {

@@ -35,6 +35,15 @@ it('a new SQLite file has a row in sqlite_sequence for each kind of record, whos
   );
 });
 
+it('a SQLite file on a full disk is not opened, with the code of SQLite in the error', async (t) => {
+  const path = join(temporaryFolder(), 'users.db');
+  const full = Object.assign(new Error('database or disk is full'), { errcode: 13 });
+  t.mock.method(DatabaseSync.prototype, 'exec', () => {
+    throw full;
+  });
+  await assert.rejects(openSqliteStore(path), /: database or disk is full \(code 13 of SQLite\)$/);
+});
+
 describe('a SQLite file of an earlier version', () => {
   for (const [version, sql] of Object.entries(versions)) {
     it(`of version ${version} keeps its rows and gets the current schema`, async (t) => {
