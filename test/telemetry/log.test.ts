@@ -268,6 +268,24 @@ describe('writing log lines', () => {
     assert.equal(log.lines().length, 200);
   });
 
+  it('passes on at most 4 KiB together with a line about lost lines, and nothing more at the end', async () => {
+    for (let length = 1_800; length < 2_000; length += 10) {
+      const writes: string[] = [];
+      const write: LineSink['write'] = (text, done) =>
+        done(writes.push(text) === 1 ? new Error('ENOSPC') : undefined);
+      const log = createLog('json', { writableLength: 0, write }, '1.0.0');
+      log.observe({ type: 'draining' });
+      // As it is, or shortened.
+      log.observe({ ...request, path: 'ü'.repeat(length) });
+      log.flush();
+      await log.end();
+      assert.equal(writes.length, 2);
+      const [, text = ''] = writes;
+      assert.match(text, /"dropped".*\n.*"request"/);
+      assert.ok(Buffer.byteLength(text) <= 4_096, `${Buffer.byteLength(text)} bytes`);
+    }
+  });
+
   it('waits until the previous text has been written, and continues in order', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
