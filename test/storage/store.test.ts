@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { feedOf } from '../../src/conformance/follow.ts';
+import { DomainError } from '../../src/domain/errors.ts';
 import { bodiesOf } from '../../src/domain/kinds.ts';
 import { recordKinds } from '../../src/domain/record.ts';
 import { openStore } from '../../src/storage/open.ts';
@@ -39,6 +40,14 @@ describe('the watchers of a store', () => {
     const second = feed.watch(() => called.push('second'));
     t.mock.timers.tick(1_000);
     assert.deepEqual(called, ['first']);
+  });
+
+  it('are forgotten when they stop watching', async (t) => {
+    const store = await openStore('memory:');
+    feedOf(store).watch(() => undefined)();
+    const clear = t.mock.method(globalThis, 'clearInterval');
+    await store.close();
+    assert.equal(clear.mock.callCount(), 0);
   });
 });
 
@@ -107,6 +116,19 @@ describe('a record as it was stored before a column was added', () => {
     const row = { id: 1, name: 'Ada', version: 1 };
     assert.deepEqual(fromNames(tables.users.columns, row), row);
   });
+});
+
+describe('an error of a backend', () => {
+  for (const [when, ping] of [
+    ['at once', () => assert.fail('broken')],
+    ['later', () => Promise.reject(new Error('broken'))],
+  ] as const) {
+    it(`that a call throws ${when} is converted`, async () => {
+      const toError = () => new DomainError('unavailable', 'the store is not available');
+      const backend = { operations: {}, toError, ping } as unknown as Parameters<typeof createStore>[0];
+      await assert.rejects(createStore(backend).ping(), { kind: 'unavailable' });
+    });
+  }
 });
 
 describe('the posts of a user', () => {
