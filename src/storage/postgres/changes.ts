@@ -128,16 +128,19 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  * first write. Throws if sessions take positions in blocks; with `isSource`, that statement fails instead.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean, isSource = false) {
-  const { rows } = await client.query<{ read_only: string; cache: number }>(
-    `SELECT current_setting('transaction_read_only') AS read_only, seqcache AS cache
+  const { rows } = await client.query<{ complete: boolean | null; read_only: string; cache: number }>(
+    `SELECT (SELECT bool_and(complete) FROM change_feed) AS complete,
+      current_setting('transaction_read_only') AS read_only, seqcache AS cache
     FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')`,
   );
-  const { read_only, cache } = firstOf(rows, 'pg_sequence');
+  const { complete, read_only, cache } = firstOf(rows, 'pg_sequence');
   if (isKept && cache > 1) {
     const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes: set CACHE 1`;
     if (isSource) return { text: `DO $$ BEGIN RAISE EXCEPTION '${problem}'; END $$` };
     throw new Error(problem);
   }
+  // The server rejects updates of a table that is published, or only readable, even if they change nothing.
+  if (complete === isKept) return undefined;
   const change = isKept ? `${restartFeed.text}, complete = true` : 'UPDATE change_feed SET complete = false';
   // A restore without the rows of the feed leaves no row.
   const text = `

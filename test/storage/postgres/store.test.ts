@@ -187,6 +187,16 @@ describe('opening a PostgreSQL store', () => {
     assert.deepEqual(schemas, [{ schemaname: 'public' }]);
   });
 
+  it('opens a database that publishes all tables, and so rejects updates of the state of the feed', async (t) => {
+    const { url } = await open(t);
+    // A published table without a replica identity rejects updates.
+    await queryAt(url, 'CREATE PUBLICATION everything FOR ALL TABLES');
+    await assert.rejects(openPostgresStore(url, { ...patient, changesKept: 0 }), /replica identity/);
+    const store = await openPostgresStore(url, patient);
+    t.after(() => store.close());
+    assert.equal((await store.users.create({ name: 'Ada' })).value.name, 'Ada');
+  });
+
   it('allows neither NULL in the tables of records, nor records without their user', async (t) => {
     const { url } = await open(t);
     const names = recordKinds.map((kind) => `'${kind}'`).join(', ');
