@@ -129,11 +129,11 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean, isSource = false) {
   const { rows } = await client.query<{ complete: boolean | null; read_only: string; cache: number }>(
-    `SELECT (SELECT bool_and(complete) FROM change_feed) AS complete,
-      current_setting('transaction_read_only') AS read_only, seqcache AS cache
-    FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')`,
+    `SELECT bool_and(complete) AS complete, current_setting('transaction_read_only') AS read_only,
+      (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache
+    FROM change_feed`,
   );
-  const { complete, read_only, cache } = firstOf(rows, 'pg_sequence');
+  const { complete, read_only, cache } = firstOf(rows);
   if (isKept && cache > 1) {
     const problem = `the sequence changes_position_seq has CACHE ${cache}, so readers would miss changes: set CACHE 1`;
     if (isSource) return { text: `DO $$ BEGIN RAISE EXCEPTION '${problem}'; END $$` };

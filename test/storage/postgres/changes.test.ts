@@ -725,6 +725,15 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal((await session.query('SELECT FROM change_feed')).length, 1);
   });
 
+  it('need not have its table of changes for an export', async (t) => {
+    const { store, url, session } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    await session.query('DROP TABLE changes');
+    const source = await openPostgresStore(url, { mustExist: true });
+    t.after(() => source.close());
+    assert.equal((await source.summary()).users.count, 1);
+  });
+
   it('is refused at the start if sessions take its positions in blocks, which readers would miss', async (t) => {
     const { url, session } = await open(t);
     await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
