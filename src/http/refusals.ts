@@ -144,6 +144,8 @@ export function linger({ raw, shared }: HttpRequest): void {
     // The client will not send more.
     if (raw.readableEnded || socket.readableEnded) return close();
     raw.once('end', close);
+    // Before Node.js, which in a host sends a second response when a body ends early.
+    socket.prependOnceListener('end', close);
     closeLater();
   };
 }

@@ -243,6 +243,15 @@ for (const encoding of ['utf8', 'base64'] as const) {
   });
 }
 
+it('sends one response to a client that ends its connection within a body that is not read', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const url = await listenOn(t, createServer(listener));
+  const wire = await Wire.open(t, Number(new URL(url).port));
+  assert.equal((await wire.write(head('POST /none', 'Content-Length: 1000000')).next()).status, 404);
+  wire.socket.end();
+  assert.deepEqual(await wire.end(), []);
+});
+
 it('keeps the Vary that middleware of the host has set', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), cors: ['https://a.example'] });
   const server = createServer((request, response) => {
