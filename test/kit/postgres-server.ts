@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { appendFile, chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -201,9 +202,9 @@ export class PostgresServer {
     const options = { ...binaries.user, cwd: folder };
     await run(binaries.initdb, ['-D', this.#data, `--pwfile=${passwordFile}`, ...flags], options);
     if (copy === undefined) return;
-    const unfinished = `${copy}-${process.pid}`;
+    const unfinished = `${copy}-${randomUUID()}`;
     await run('cp', ['-a', this.#data, unfinished]);
-    // Another process may have been faster.
+    // Another server, perhaps of this process, may have been faster.
     await rename(unfinished, copy).catch(() => undefined);
   }
 
