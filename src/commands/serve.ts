@@ -58,7 +58,8 @@ export const serve: Command = {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
-    const worker = config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink() : undefined;
+    const worker =
+      config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
     try {
       await runUntilStopped(context, parsed, log, worker);
     } catch (error) {

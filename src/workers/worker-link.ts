@@ -12,11 +12,13 @@ type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
 
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
+// Not set in a worker of a process manager such as pm2, which also uses `node:cluster`.
+const workerVariable = 'USERS_SERVICE_WORKER';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const gatherTimeoutMs = 2_000;
 
 export function forkWorker(): Worker {
-  const worker = cluster.fork();
+  const worker = cluster.fork({ [workerVariable]: 'true' });
   releaseConnections(worker);
   return worker;
 }
@@ -59,9 +61,9 @@ export function sendTo(worker: Worker, message: ToWorker): void {
 }
 
 /** The link to the primary; `undefined` in a process that is not a worker. */
-export function workerLink() {
+export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const { worker } = cluster;
-  if (worker === undefined) return undefined;
+  if (worker === undefined || env[workerVariable] === undefined) return undefined;
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
   const gather = shared(async (): Promise<MetricsSnapshot> => {

@@ -20,6 +20,7 @@ import { recordPauses } from '../support/pauses.ts';
 const series = 'users_service_failures_total';
 const start = 'users_service_start_time_seconds';
 const patience = { timeout: 20_000 };
+const asWorker = { USERS_SERVICE_WORKER: 'true' };
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
 const cpu = 'process_cpu_seconds_total';
@@ -117,7 +118,8 @@ describe('scrapes of the metrics', () => {
     const worker = fakeWorker();
     Object.assign(cluster, { worker });
     t.after(() => Reflect.deleteProperty(cluster, 'worker'));
-    const link = workerLink();
+    assert.equal(workerLink({}), undefined, 'the worker of a process manager has no primary of ours');
+    const link = workerLink(asWorker);
     assert.ok(link);
     link.serve(
       () => undefined,
@@ -567,7 +569,7 @@ describe('a stop message during the start of a worker', () => {
     const folder = await mkdtemp(join(tmpdir(), 'workers-'));
     t.after(() => rm(folder, { recursive: true }));
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
-    const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off']);
+    const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off'], { env: asWorker });
     assert.equal(code, 0);
     assert.deepEqual(
       servers.map(({ listening }) => listening),
