@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -63,6 +63,19 @@ function refusingPool(code: string) {
     warnings,
   };
 }
+
+describe('a PostgreSQL connection', () => {
+  for (const end of ['destroy', 'kill'] as const) {
+    it(`is not used again from the moment of ${end}`, () => {
+      const session = { host: '/nowhere', port: 5432, processID: 1, secretKey: 1 };
+      const connection = { stream: new Socket() };
+      const client: object = Object.assign(new EventEmitter(), { ...session, connection });
+      const ended = new Connection(client as Client);
+      ended[end]();
+      assert.equal(ended.isDead, true);
+    });
+  }
+});
 
 describe('a failing PostgreSQL statement is sent', () => {
   const faults: readonly [code: string, what: string, reads: number, writes: number][] = [
