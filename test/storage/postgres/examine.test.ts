@@ -10,6 +10,7 @@ import { openForwarder } from '../../kit/forwarder.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { preparedDatabases } from './prepared.ts';
 
 const durable = { fsync: 'on', full_page_writes: 'on' };
@@ -314,6 +315,19 @@ describe('the examination of a PostgreSQL database', () => {
       assert.deepEqual(await problemsOf(url.href, { hasStandbys: true, isStandby: true }), []);
     });
   }
+
+  it('counts the sessions of clients only as used connections', async (t) => {
+    const url = await createDatabase();
+    const session = await openSession(t, url);
+    const count = `SELECT current_setting('max_connections')::int - count(*)::int - 1 AS free
+      FROM pg_stat_activity WHERE backend_type = 'client backend'`;
+    // Sessions of earlier tests may still end meanwhile.
+    await until(async () => {
+      const [row] = await session.query(count);
+      const findings = await examinePostgres(url);
+      return findings.some(({ what }) => what.endsWith(`: it allows ${row?.['free']} more connections`));
+    }, 'the counts are equal');
+  });
 
   it('reports a server without free connections, to every role', async (t) => {
     const url = new URL(await createDatabase());
