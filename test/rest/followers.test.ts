@@ -273,6 +273,26 @@ describe('GET /changes as a stream', () => {
     assert.equal(await behind.event(), '3 post.created users/1/posts/2');
   });
 
+  it('does not watch the store without clients', async (t) => {
+    const store = createMemoryStore();
+    const { changes: feed } = store;
+    assert.ok(feed);
+    let watches = 0;
+    const watch: typeof feed.watch = (wake) => {
+      const stop = feed.watch(wake);
+      watches += 1;
+      return () => {
+        watches -= 1;
+        stop();
+      };
+    };
+    const { http } = await startService(t, { repository: { ...store, changes: { ...feed, watch } } });
+    const followers = [await Follower.open(t, http), await Follower.open(t, http)];
+    assert.equal(watches, 1);
+    for (const { response } of followers) response.destroy();
+    await until(() => watches === 0, 'the watch has ended');
+  });
+
   it('works for the next client after the store has failed to watch for the first one', async (t) => {
     const repository = createMemoryStore();
     const { changes } = repository;
