@@ -121,6 +121,21 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal(await other.feed.position(), 31_002);
   });
 
+  it('has the position before a write that stays open, after which there are many changes', async (t) => {
+    const { store, feed, session } = await open(t);
+    await store.users.create({ name: 'first' });
+    const { release } = await holdSlowCommits(session);
+    const slow = store.users.create({ name: 'slow' });
+    await session.untilBlocked(1);
+    await session.query(
+      `INSERT INTO changes (type, user_id, record)
+      SELECT 'user.updated', 1, record FROM changes, generate_series(1, ${maxUnbroken + 1_000})`,
+    );
+    assert.equal(await feed.position(), 1);
+    await release();
+    await slow;
+  });
+
   it('has the newest position at the third request to a process that was idle while a write failed and many followed', async (t) => {
     const { store, session, url } = await open(t);
     const idle = await openAt(t, url);
