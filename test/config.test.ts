@@ -154,6 +154,7 @@ describe('a mistake is named with its option and what it must be', () => {
       ['--grpc-port must be off (false) or a whole number from 0 to 65535, not "on"'],
     ],
     [['--auth', 'some'], {}, ['--auth must be one of none, writes, all, not "some"']],
+    [['--auth', 'nobody'], {}, ['--auth must be one of none, writes, all, not "nobody"']],
     [['--host='], {}, ['--host must be an address or a host name, not ""']],
     [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
     [

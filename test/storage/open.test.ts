@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { DomainError } from '../../src/domain/errors.ts';
-import { openStore, sqlitePath } from '../../src/storage/open.ts';
+import { openStore, persistentUrlForms, sqlitePath } from '../../src/storage/open.ts';
 import { temporaryFolder } from './temporary.ts';
 
 const folder = temporaryFolder();
@@ -30,6 +30,10 @@ describe('openStore', () => {
       assert.ok(existsSync(join(folder, file)));
     });
   }
+
+  it('lists the forms of URLs whose records outlive the process', () => {
+    assert.equal(persistentUrlForms, 'sqlite:PATH or postgres://USER@HOST/NAME');
+  });
 
   it('passes the options on', async (t) => {
     const bounded = await openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 1 });
