@@ -118,6 +118,24 @@ describe('a failing PostgreSQL statement is sent', () => {
     await pool.close();
   });
 
+  it('once, on a connection that stays open, if the work of the caller fails', async () => {
+    let opened = 0;
+    const connect = async () => {
+      opened += 1;
+    };
+    const driver = fakeDriver(async () => ({ rows: [] }), connect);
+    const pool = new PostgresPool(driver, settings, () => {});
+    let sent = 0;
+    const work = async () => {
+      sent += 1;
+      throw new Error('a bug');
+    };
+    await assert.rejects(pool.reads(work), { kind: 'internal' });
+    await pool.read(prepared('SELECT 1'), []);
+    assert.deepEqual([sent, opened], [1, 1]);
+    await pool.close();
+  });
+
   it('after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
     const pauses = recordPauses(t);
     t.mock.method(Math, 'random', () => 1);
