@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
@@ -574,6 +575,27 @@ test('while no memory is left, a waiting request with a long body fails before i
   assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are being received' });
   assert.deepEqual(called, []);
   assert.equal((await wire.write(post('/', '"short"')).next()).body, '"short"');
+});
+
+test('while no memory is left, a waiting request runs if the host has already read its long body', async (t) => {
+  const { handle, called: filled } = hanging();
+  const fill: Handler = (request) => {
+    request.hold(128 * 1024 * 1024);
+    return handle(request);
+  };
+  const { port, face } = await startKit(t, { 'GET /fill': fill, 'POST /': () => json(200, 'ran') });
+  (await Wire.open(t, port)).write(head('GET /fill'));
+  await filled;
+  const server = createServer(async (request, response) => {
+    await text(request);
+    face.onRequest(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => void server.close());
+  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  keepBusy(t);
+  const { body } = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
+  assert.equal(body, '"ran"');
 });
 
 for (const line of ['GET /nowhere', 'GET /%', 'OPTIONS /users', 'GET /health']) {
