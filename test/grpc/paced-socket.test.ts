@@ -117,6 +117,18 @@ test('both directions end, and a reset of the client closes the connection', asy
   await once(paced, 'close');
 });
 
+test('a write ends only when its client has made room for all bytes', async (t) => {
+  const { client, paced } = await openPair(t);
+  let isWritten = false;
+  paced.write(kilobytes(20_000), () => {
+    isWritten = true;
+  });
+  for (let i = 0; i < 20; i += 1) await new Promise(setImmediate);
+  assert.equal(isWritten, false);
+  client.resume();
+  await t.waitFor(() => assert.ok(isWritten), { timeout: 60_000 });
+});
+
 test('bytes that wait for the client still reach it after the client has ended its direction', async (t) => {
   const { client, paced } = await openPair(t);
   const waiting = kilobytes(20_000);
