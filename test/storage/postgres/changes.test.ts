@@ -7,6 +7,7 @@ import pg from 'pg';
 import type { Change } from '../../../src/domain/change.ts';
 import { byKind } from '../../../src/domain/record.ts';
 import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
+import { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { maxUnbroken } from '../../../src/storage/postgres/settled.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
@@ -119,6 +120,14 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.ok(first > 31_001 - maxUnbroken, `at ${first}`);
     assert.equal(second, 31_001);
     assert.equal(await other.feed.position(), 31_002);
+  });
+
+  it('has the position of a process that is not behind after one read', async (t) => {
+    // Without a write, nothing else reads the state of the feed.
+    const { feed } = await open(t);
+    const reads = t.mock.method(PostgresPool.prototype, 'reads');
+    await feed.position();
+    assert.equal(reads.mock.callCount(), 1);
   });
 
   it('has the position before a write that stays open, after which there are many changes', async (t) => {
