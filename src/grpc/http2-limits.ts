@@ -20,6 +20,8 @@ const enhanceYourCalm = 11;
 const resourceExhausted = 8;
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
+// The method of nearly all calls, which therefore gets no check that it does not need.
+const mainPath = '/Users/GetUser';
 // The headers that the service and grpc-js use.
 // biome-ignore format: one line for each name is longer to read.
 const usedHeaders = [
@@ -106,11 +108,8 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
     const connection = reading();
     if (connection === undefined) return;
     const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
-    // grpc-js rejects unknown methods and media types, which would throw if the client has reset the stream meanwhile.
-    const { respond } = stream;
-    stream.respond = (...response) => {
-      if (!stream.closed) respond.apply(stream, response);
-    };
+    if (headers[':path'] !== mainPath || !headers['content-type']?.startsWith('application/grpc'))
+      ignoreLateResponse(stream);
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = slicing(stream, refuse);
     open.push(stream);
@@ -136,6 +135,14 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
   };
 }
 
+/** grpc-js rejects unknown methods and media types, which would throw if the client has reset the stream meanwhile. */
+function ignoreLateResponse(stream: ServerHttp2Stream): void {
+  const { respond } = stream;
+  stream.respond = (...response) => {
+    if (!stream.closed) respond.apply(stream, response);
+  };
+}
+
 /** grpc-js would keep 200 bytes for each value of a list in binary metadata, and log invalid values, as of API keys. */
 function isUsed(name: string, value: string): boolean {
   if (name === 'grpc-timeout' && longTimeout.test(value)) return false;
@@ -149,6 +156,7 @@ function isUsed(name: string, value: string): boolean {
  */
 function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, why: string) => void) {
   const { push } = Readable.prototype;
+  let hasChunk = false;
   let shortChunks = 0;
   return (chunk: Buffer | null): boolean => {
     if (chunk === null) {
@@ -161,12 +169,14 @@ function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, why: string)
       shortChunks += 1;
       if (shortChunks === maxShortChunks + 1) refuse(stream, 'a call has too many short chunks');
     }
-    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. The pool of
-    // buffers would keep other copies with this one.
-    const copy = Buffer.from(new Uint8Array(chunk).buffer);
+    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. So a copy
+    // is kept instead, but not of the first chunk, because most calls have no other. The pool of buffers would keep
+    // other copies with this one.
+    const kept = hasChunk ? Buffer.from(new Uint8Array(chunk).buffer) : chunk;
+    hasChunk = true;
     let isWanted = true;
-    for (let start = 0; start < copy.length; start += chunkBytes) {
-      isWanted = push.call(stream, copy.subarray(start, start + chunkBytes));
+    for (let start = 0; start < kept.length; start += chunkBytes) {
+      isWanted = push.call(stream, kept.subarray(start, start + chunkBytes));
     }
     return isWanted;
   };
