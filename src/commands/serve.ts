@@ -98,7 +98,7 @@ async function runUntilStopped(
   const { config } = parsed;
   const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  // Calls share the next one, so the files that were read last are used last.
+  // Signals that arrive during a reload share the next one, which reads the files again.
   const reload = shared(async () => {
     try {
       const changed = await readFiles(parsed, true);

@@ -20,7 +20,7 @@ const enhanceYourCalm = 11;
 const resourceExhausted = 8;
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
-// The method of nearly all calls, which therefore gets no check that it does not need.
+// Nearly all calls are of this method. They skip a check that only calls of other methods need.
 const mainPath = '/Users/GetUser';
 // The headers that the service and grpc-js use.
 // biome-ignore format: one line for each name is longer to read.

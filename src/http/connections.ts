@@ -62,8 +62,8 @@ export class Connections {
     // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
       const connection = connectionOf(socket);
-      connection.keys += 1;
-      if (connection.keys > maxKeys) socket.destroy();
+      connection.tlsKeys += 1;
+      if (connection.tlsKeys > maxKeys) socket.destroy();
     });
     server.on('secureConnection', (socket: Socket) => {
       this.#open.delete(Reflect.get(socket, '_parent'));

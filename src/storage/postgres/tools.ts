@@ -7,8 +7,12 @@ import { PostgresPool } from './pool.ts';
 
 // Creating and removing schemas takes longer than the calls of a service.
 const slow = {
-  ...{ poolSize: 1, waitTimeoutMs: 10_000, pingTimeoutMs: 10_000 },
-  ...{ statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, idleInTransactionTimeoutMs: 60_000 },
+  poolSize: 1,
+  waitTimeoutMs: 10_000,
+  pingTimeoutMs: 10_000,
+  statementTimeoutMs: 60_000,
+  lockTimeoutMs: 60_000,
+  idleInTransactionTimeoutMs: 60_000,
 };
 const limits = readStoreNumbers(slow, poolNumbers);
 
