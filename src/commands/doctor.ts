@@ -19,6 +19,7 @@ ok, warn or fail, and what to do. Run it as the user of the service. Exit codes:
 `;
 
 const testedNodes = [24, 26];
+const inUse = ' is in use';
 
 export const doctor: Command = {
   help: help + optionsHelp(),
@@ -94,11 +95,17 @@ async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Prom
       return ok(number === 0 ? `${name}: any free one` : `${name}: ${host}:${number} is free`);
     } catch (error) {
       const what = `${name}: ${messageOf(error)}`;
-      return what.endsWith(' is in use')
-        ? warn(what, 'choose another port, unless this service runs there')
+      return what.endsWith(inUse)
+        ? warn(what, 'choose another port, or stop the program there')
         : fail(what, 'choose another address or port');
     }
   };
   const http = await examine('port', port);
-  return grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
+  const findings = grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
+  // A service has both of its ports or neither, so a free port shows that another program uses the other one.
+  return findings.some(({ what }) => what.endsWith(' is free'))
+    ? findings
+    : findings.map((one) =>
+        one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,
+      );
 }

@@ -240,24 +240,29 @@ describe('users-service doctor', () => {
       ]);
     });
 
-    it('warns of the ports of a running service, which another program may use too', async (t) => {
+    it('reports no problem while the service runs, and a warning if only one of its ports is in use', async (t) => {
       const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
       t.after(() => service.close());
       const { http, grpc = '' } = await service.listen();
       const [port, grpcPort] = [new URL(http).port, grpc.split(':')[1] ?? ''];
-      const { code, problems } = await doctor([
-        '--database',
-        'memory:',
-        '--port',
-        port,
-        '--grpc-port',
-        grpcPort,
-      ]);
-      assert.equal(code, 3);
-      assert.deepEqual(problems, [
-        `warn  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service runs there`,
-        `warn  gRPC port: 127.0.0.1:${grpcPort} is in use; choose another port, unless this service runs there`,
-      ]);
+      const examine = (...args: string[]) => doctor(['--database', 'memory:', '--port', port, ...args]);
+      const httpLine = `ok    HTTP port: 127.0.0.1:${port} is in use, which is right while this service runs`;
+      for (const [given, line] of [
+        [
+          grpcPort,
+          `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, which is right while this service runs`,
+        ],
+        ['0', 'ok    gRPC port: any free one'],
+      ] as const) {
+        const { code, lines } = await examine('--grpc-port', given);
+        assert.deepEqual([code, ...lines.slice(-2)], [0, httpLine, line]);
+      }
+      const alone = await examine('--grpc-port', 'off');
+      assert.deepEqual([alone.code, alone.lines.at(-1)], [0, httpLine]);
+      const [free] = await freePorts(1);
+      const { code, problems } = await examine('--grpc-port', `${free}`);
+      const remedy = 'choose another port, or stop the program there';
+      assert.deepEqual([code, problems], [3, [`warn  HTTP port: 127.0.0.1:${port} is in use; ${remedy}`]]);
     });
 
     it('reports an address of another machine', async () => {
