@@ -33,7 +33,7 @@ export interface ServerState extends Readonly<Record<(typeof settings)[number], 
   readonly keyless: readonly string[];
   /** The positions that a session of the feed takes at once; NULL if there is no feed. */
   readonly cache: number | null;
-  /** How many more sessions `max_connections` allows. */
+  /** How many more sessions `max_connections` allows; 0 if the parallel workers of queries make the list longer. */
   readonly free: number;
 }
 
@@ -69,7 +69,7 @@ export const stateSql = `
     to_json(ARRAY(SELECT name FROM unnest('{${keyedTables}}'::text[]) AS name
       WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(name) AND indisprimary))) AS keyless,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
-    current_setting('max_connections')::int
-      - (SELECT count(*)::int FROM pg_stat_activity WHERE usename <> '' AND datname <> '') AS free
+    greatest(0, current_setting('max_connections')::int
+      - (SELECT count(*)::int FROM pg_stat_activity WHERE usename <> '' AND datname <> '')) AS free
   FROM (SELECT coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
     to_regnamespace(quote_ident(current_schema())))::oid AS oid) AS used LEFT JOIN pg_namespace AS namespace USING (oid)`;

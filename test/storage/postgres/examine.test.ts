@@ -329,6 +329,17 @@ describe('the examination of a PostgreSQL database', () => {
     }, 'the counts are equal');
   });
 
+  it('reports no negative number of connections when PostgreSQL lists more than it allows', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`${createUser('listed')} ALTER ROLE listed SET search_path = public, pg_catalog;
+      CREATE VIEW public.pg_stat_activity AS SELECT 'a' AS usename, 'b' AS datname FROM generate_series(1, 1000)`);
+    await session.query('GRANT SELECT ON public.pg_stat_activity TO listed');
+    [url.username, url.password] = ['listed', 'listed'];
+    const problem = 'warn HOST: it allows 0 more connections, and this copy of the service opens up to 13';
+    assert.deepEqual((await problemsOf(url.href)).at(-1), problem);
+  });
+
   it('reports a server without free connections, to every role', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
