@@ -1,5 +1,6 @@
 import { fstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
+import querystring from 'node:querystring';
 import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs, promisify } from 'node:util';
 import { optionRows } from '../config.ts';
@@ -108,11 +109,15 @@ export function usageOf(help: string): UsageError {
 }
 
 // A password may contain any character, unescaped, so everything up to the last @ is hidden. Hiding too much of an
-// unusual URL is better than showing a part of a password.
+// unusual URL is better than showing a part of a password. Names may be encoded, or inside the value of `options`.
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
-    .replace(/([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&\s]*/gi, '$1(hidden)');
+    .replace(/([?&\s][^=&\s]*=)[^&\s]*/g, (parameter, name) =>
+      /(?:password|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
+        ? `${name}(hidden)`
+        : parameter,
+    );
 }
 
 /** An unknown option or command, without a secret that follows the word for it, as in `--api-keySECRET`. */

@@ -185,6 +185,18 @@ describe('the text of an error', async () => {
       chain('no', 'postgres://u:hun@ter2@h/x?password=hunter2'),
       'no: postgres://u:(hidden)@h/x?password=(hidden)',
     ],
+    [
+      'has no password whose name is encoded',
+      new Error('postgres://h/x?sslcert=/run/secrets/a&passw%6Frd=hunter2&sslp%61ssword=%zz=hunter2'),
+      'postgres://h/x?sslcert=/run/secrets/a&passw%6Frd=(hidden)&sslp%61ssword=(hidden)',
+    ],
+    [
+      'has no password inside the value of another parameter',
+      new Error(
+        'postgres://h/x?options=-c%20a.token%3Dhunter2&sslmode=require or ?options=-c a.secret=hunter2',
+      ),
+      'postgres://h/x?options=(hidden)&sslmode=require or ?options=-c a.secret=(hidden)',
+    ],
     ['is a thrown value that is not an Error', 'text', 'text'],
     ['has the path of a file before the reason', missing, '/nowhere: no such file or directory'],
     [
