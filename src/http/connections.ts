@@ -83,6 +83,11 @@ export class Connections {
     return [...this.#unread, ...this.#open, ...this.#rejecting];
   }
 
+  /** Closes the connections that have waited for their clients since `time`, also for the rest of a head or handshake. */
+  closeIdle(time: number): void {
+    for (const socket of this.#open) if (idleSince(socket) <= time) socket.destroy();
+  }
+
   /** Closes an idle connection. Returns whether it found one. */
   #makeRoom(): boolean {
     const now = performance.now();
@@ -121,7 +126,7 @@ export class Connections {
 function idleSince(socket: Socket): number {
   const { running, closing, idleSince } = connectionOf(socket);
   // A slow client may still be reading the last bytes of a response, or sending the rest of a rejected request.
-  const isIdle = running === undefined && !closing && !socket.destroyed && socket.writableLength === 0;
+  const isIdle = running === undefined && !closing && socket.writable && socket.writableLength === 0;
   return isIdle ? idleSince : Number.POSITIVE_INFINITY;
 }
 

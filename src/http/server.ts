@@ -1,8 +1,7 @@
 import { addAbortListener, once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as NetServer, type Socket } from 'node:net';
+import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
-import { connectionOf } from './connection.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
@@ -127,25 +126,17 @@ export class HttpServer {
 
   /**
    * Accepts no more connections, and resolves when all open connections have ended. Before this call, the listener
-   * must drain. An idle connection may still send a request for `idleMs`. An abort of `signal` closes the rest.
+   * must drain. An idle connection may still send the head of a request for `idleMs`. An abort of `signal` closes the
+   * rest.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
     const closed = once(this.server, 'close');
     // `http.Server.close` would close idle connections at once, although a request may be on its way.
     NetServer.prototype.close.call(this.server);
     const sweep = (): void => {
-      // First let the event loop read the sockets: a connection with a new request is no longer idle.
-      setImmediate(() => {
-        // Node treats a connection as idle even while a slow client is still reading the last bytes. A response that
-        // began before this call has promised its client that the connection stays open.
-        const since = performance.now() - idleMs;
-        const isIdle = (socket: Socket) =>
-          socket.writableLength === 0 && connectionOf(socket).idleSince <= since;
-        if (this.#connections.sockets.every(isIdle)) this.server.closeIdleConnections();
-        // Node does not know connections whose TLS handshake has not ended.
-        const isHandshake = (socket: Socket) => isSecure(this.server) && !('encrypted' in socket);
-        for (const socket of this.#connections.sockets.filter(isHandshake)) socket.destroy();
-      });
+      // First let the event loop read the sockets: a connection with a new request is no longer idle. A response that
+      // began before this call has promised its client that the connection stays open, so `idleMs` begins at its end.
+      setImmediate(() => this.#connections.closeIdle(performance.now() - idleMs));
       timer = setTimeout(sweep, sweepEveryMs);
     };
     let timer = setTimeout(sweep, idleMs);

@@ -217,18 +217,28 @@ it('a connection that is closing makes room for only one new connection', (t) =>
   new Connections(server as unknown as Server, 1, () => undefined);
   // As a real one, it emits `close` in a later turn.
   const idle = Object.assign(new EventEmitter(), {
-    destroyed: false,
+    writable: true,
     writableLength: 0,
     destroy: () => undefined,
   });
   idle.destroy = () => {
-    idle.destroyed = true;
+    idle.writable = false;
   };
   const [first, second] = [new FakeSocket(), new FakeSocket()];
   server.emit('connection', idle);
   now += minIdleMs;
   for (const socket of [first, second]) server.emit('connection', socket);
   assert.deepEqual([first.destroyed, second.destroyed], [false, true]);
+});
+
+it('at a stop, an idle connection is closed, but not one that has ended and reads the rest of its client', () => {
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const connections = new Connections(server as unknown as Server, 0, () => undefined);
+  const [idle, ended] = [new FakeSocket(), new FakeSocket()];
+  Object.defineProperty(ended, 'writable', { value: false });
+  for (const socket of [idle, ended]) server.emit('connection', socket);
+  connections.closeIdle(performance.now());
+  assert.deepEqual([idle.destroyed, ended.destroyed], [true, false]);
 });
 
 testSchedules(

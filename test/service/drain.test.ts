@@ -77,10 +77,10 @@ describe('a request under way when the service closes', () => {
     await aborted.promise;
   });
 
-  it('is closed at the deadline when it is incomplete, while idle connections close earlier', async (t) => {
+  it('is closed at the deadline while its body is incomplete, and idle connections close earlier', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 0 });
     const half = await Wire.open(t, port);
-    half.write('GET /health HTTP/1.1\r\nHost:');
+    half.write(`${head('POST /users', 'Content-Type: application/json', 'Content-Length: 9')}{`);
     const idle = await openIdle(t, port);
     let closed = false;
     const closing = measure(() => service.close({ timeoutMs: 1_000 })).finally(() => {
@@ -133,6 +133,27 @@ describe('a connection without a request when the service closes', () => {
     assert.ok((await measure(() => service.close({ timeoutMs: 60_000 }))) < 30_000);
     assert.deepEqual(await silent.end(), []);
   });
+
+  for (const [what, begin] of [
+    ['first', async () => {}],
+    [
+      'second',
+      async (wire: Wire) => {
+        wire.write(head('GET /health'));
+        assert.equal((await wire.next()).status, 200);
+      },
+    ],
+  ] as const) {
+    it(`is also closed when it has sent only a part of the head of its ${what} request`, async (t) => {
+      const { service, port } = await startService(t, { drainIdleMs: 100 });
+      const half = await Wire.open(t, port);
+      await begin(half);
+      half.write('GET /health HTTP/1.1\r\nHost:');
+      await openIdle(t, port);
+      assert.ok((await measure(() => service.close({ timeoutMs: 60_000 }))) < 30_000);
+      assert.deepEqual(await half.end(), []);
+    });
+  }
 
   it('is closed soon after a response that started without Connection: close', async (t) => {
     const repository = await storeOfManyPosts();
