@@ -28,7 +28,7 @@ const usedHeaders = [
   'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', 'x-request-id', 'traceparent',
 ];
 // A timeout of several days. grpc-js keeps 32 bits of its ms, so a longer one may end the call at once.
-const longTimeout = /^\d{3,}H|^\d{5,}M|^\d{7,}S/;
+const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;
 
 /** The scheduler of the event loop, which the HTTP API uses too. */
 export interface Pacer {

@@ -223,6 +223,16 @@ for (const timeout of ['597H', '35792M', '2147484S']) {
   });
 }
 
+for (const timeout of ['000H', '00000M', '0000001S']) {
+  test(`a call with leading zeros in its grpc-timeout ${timeout} ends at its deadline`, async (t) => {
+    const { grpc } = await startHeld(t);
+    const session = await connectWire(t, grpc);
+    const body = framed(Uint8Array.of(8, 1));
+    const { code } = await callWire(session, '/Users/GetUser', body, { 'grpc-timeout': timeout });
+    assert.equal(code, status.DEADLINE_EXCEEDED);
+  });
+}
+
 test('a call whose request is complete only after its deadline does not reach the store', async (t) => {
   const repository = createMemoryStore();
   const get = t.mock.method(repository.users, 'get');
