@@ -8,7 +8,10 @@ const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?:
 
 /** Rejects heads that Node's parser accepts but another hop might read differently. */
 export function checkFraming(message: IncomingMessage, maxHeaders: number): void {
-  const { rawHeaders, httpVersion, headers } = message;
+  const { httpVersion, headers } = message;
+  // Adapters of serverless hosts set only `headers`. A message of Node's parser with headers always has both.
+  const rawHeaders =
+    message.rawHeaders.length > 0 ? message.rawHeaders : Object.entries(headers).flat().map(String);
   const isOld = httpVersion === '1.0';
   // The parser accepts 0.9, 1.0, 1.1 and 2.0. A request line that ends early counts as 0.9.
   if (!isOld && httpVersion !== '1.1') {

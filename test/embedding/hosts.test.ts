@@ -194,6 +194,33 @@ it('answers a request of a test double, whose response has no socket', async () 
   assert.equal(response.statusCode, 200);
 });
 
+for (const [what, given, status] of [
+  ['answers', { host: 'localhost', 'content-length': 14 }, 201],
+  ['rejects without a host', { 'content-length': 14 }, 400],
+  ['rejects with an invalid host', { host: 'a b', 'content-length': 14 }, 400],
+  ['rejects with an unknown coding', { host: 'localhost', 'transfer-encoding': 'gzip' }, 501],
+] as const) {
+  it(`${what} a request of an adapter for serverless hosts, which sets no rawHeaders`, async () => {
+    const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    // As `serverless-http` makes it.
+    const request = Object.assign(new IncomingMessage({} as Socket), {
+      method: 'POST',
+      url: '/users',
+      httpVersion: '1.1',
+      headers: { 'content-type': 'application/json', ...given },
+      complete: true,
+      _read(this: IncomingMessage) {
+        this.push('{"name":"Ada"}');
+        this.push(null);
+      },
+    });
+    const response = new ServerResponse(request);
+    users(request, response);
+    await until(() => response.writableEnded, 'the response has ended');
+    assert.equal(response.statusCode, status);
+  });
+}
+
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
