@@ -64,6 +64,8 @@ export const changes: Command = {
         }
       } catch (error) {
         if (signal.aborted) break;
+        if (Error.isError(error) && String(error.cause) === 'Error: bad port')
+          throw new UsageError(`--url must have another port: the Fetch standard blocks ${url.port}`);
         // Another error would occur again.
         if (!(error instanceof DomainError || isLost(error))) throw error;
         const isGone = error instanceof DomainError && error.kind === 'gone';
