@@ -26,8 +26,9 @@ export function changes(followers: Followers): Handler {
     // Read before any wait: if keys are revoked meanwhile, the stream ends at once.
     const { epoch } = followers;
     const { after: given, ...filter } = parseChangeQuery(request.parameters);
-    const resumed = request.header('last-event-id');
-    const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
+    // An empty one is that of a client without a last event (HTML Standard, 9.2.2).
+    const resumed = request.header('last-event-id') ?? '';
+    const after = resumed === '' ? given : parseChangePosition('Last-Event-ID', resumed);
     const isStream = prefers(request.header('accept'), streamType, otherTypes);
     // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : Math.min(filter.limit, maxReadRows);

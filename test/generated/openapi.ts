@@ -1180,7 +1180,7 @@ export interface components {
         ChangeTypes: components["schemas"]["ChangeType"][];
         /** @description Returns only changes of the user with this id and of its posts. */
         ChangeUser: number;
-        /** @description The `id` of the last event you have received. It overrides `after`. `EventSource` sends it when it reconnects. */
+        /** @description The `id` of the last event you have received. It overrides `after` unless it is empty. `EventSource` sends it when it reconnects. */
         LastEventId: number;
     };
     requestBodies: never;
@@ -1879,7 +1879,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The `id` of the last event you have received. It overrides `after`. `EventSource` sends it when it reconnects. */
+                /** @description The `id` of the last event you have received. It overrides `after` unless it is empty. `EventSource` sends it when it reconnects. */
                 "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;

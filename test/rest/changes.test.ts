@@ -261,6 +261,13 @@ describe('GET /changes', () => {
     assert.deepEqual(typesOf(answer), history.slice(8));
   });
 
+  it('starts after the parameter after if Last-Event-ID is empty, and otherwise with the oldest change', async (t) => {
+    const { http } = await startWithHistory(t);
+    const headers = { 'last-event-id': '' };
+    assert.deepEqual(typesOf(await send(http, 'GET /changes?after=2', { headers })), history.slice(2));
+    assert.deepEqual(typesOf(await send(http, 'GET /changes', { headers })), history);
+  });
+
   it('starts with the oldest kept change, and returns 410 for an earlier position and for one of the future', async (t) => {
     const repository = createMemoryStore({ changesKept: 2 });
     const { http } = await startService(t, { repository });
