@@ -83,9 +83,9 @@ export class Connections {
     return [...this.#unread, ...this.#open, ...this.#rejecting];
   }
 
-  /** Closes the connections that have waited for their clients since `time`, also for the rest of a head or handshake. */
-  closeIdle(time: number): void {
-    for (const socket of this.#open) if (idleSince(socket) <= time) socket.destroy();
+  /** Closes all connections that have been idle since this time or longer, by `performance.now()`. */
+  closeIdle(since: number): void {
+    for (const socket of this.#open) if (idleSince(socket) <= since) socket.destroy();
   }
 
   /** Closes an idle connection. Returns whether it found one. */
@@ -124,10 +124,11 @@ export class Connections {
 
 /** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it is busy. */
 function idleSince(socket: Socket): number {
-  const { running, closing, idleSince } = connectionOf(socket);
-  // A slow client may still be reading the last bytes of a response, or sending the rest of a rejected request.
-  const isIdle = running === undefined && !closing && socket.writable && socket.writableLength === 0;
-  return isIdle ? idleSince : Number.POSITIVE_INFINITY;
+  const { running, newest, closing, idleSince } = connectionOf(socket);
+  // A client may still be sending the rest of a body after its response, or reading the last bytes of a response.
+  const isReceived = newest === undefined || newest.req.complete;
+  const isSent = socket.writable && socket.writableLength === 0;
+  return running === undefined && isReceived && isSent && !closing ? idleSince : Number.POSITIVE_INFINITY;
 }
 
 function track(sockets: Set<Socket>, socket: Socket): void {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
-import { connect, Server } from 'node:net';
+import { connect, Server, type Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { status } from '@grpc/grpc-js';
@@ -92,21 +93,9 @@ describe('a request under way when the service closes', () => {
     assert.deepEqual(await half.end(), []);
     assert.ok(took >= 990 && took < 30_000, `${took} ms`);
   });
-
-  it('gets a response when it is completed in time', async (t) => {
-    const { service, port } = await startService(t);
-    const half = await Wire.open(t, port);
-    half.write('GET /health HTTP/1.1\r\nHost:');
-    await openIdle(t, port);
-    const closing = service.close({ timeoutMs: 60_000 });
-    half.write(' x\r\n\r\n');
-    const { status, headers } = await half.next();
-    assert.deepEqual([status, headers['connection']], [200, 'close']);
-    await closing;
-  });
 });
 
-describe('a connection without a request when the service closes', () => {
+describe('a connection without a complete head when the service closes', () => {
   it('gets one more response, with Connection: close', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 60_000 });
     const idle = await openIdle(t, port);
@@ -134,26 +123,74 @@ describe('a connection without a request when the service closes', () => {
     assert.deepEqual(await silent.end(), []);
   });
 
-  for (const [what, begin] of [
-    ['first', async () => {}],
-    [
-      'second',
-      async (wire: Wire) => {
-        wire.write(head('GET /health'));
-        assert.equal((await wire.next()).status, 200);
-      },
-    ],
-  ] as const) {
-    it(`is also closed when it has sent only a part of the head of its ${what} request`, async (t) => {
-      const { service, port } = await startService(t, { drainIdleMs: 100 });
-      const half = await Wire.open(t, port);
-      await begin(half);
-      half.write('GET /health HTTP/1.1\r\nHost:');
-      await openIdle(t, port);
-      assert.ok((await measure(() => service.close({ timeoutMs: 60_000 }))) < 30_000);
-      assert.deepEqual(await half.end(), []);
-    });
-  }
+  it('is also closed when it has sent only a part of the head of its second request', async (t) => {
+    const { service, port } = await startService(t, { drainIdleMs: 100 });
+    const half = await openIdle(t, port);
+    half.write('GET /health HTTP/1.1\r\nHost:');
+    assert.ok((await measure(() => service.close({ timeoutMs: 60_000 }))) < 30_000);
+    assert.deepEqual(await half.end(), []);
+  });
+
+  it('is also closed when it has sent a part of a head, and does not wait for a request of another', async (t) => {
+    const { service, port, entered, open } = await startGated(t, { drainIdleMs: 100 });
+    const [partial, busy] = [await Wire.open(t, port), await Wire.open(t, port)];
+    partial.write('GET /health HTTP/1.1\r\nHost:');
+    busy.write(head('GET /users/1'));
+    await entered;
+    const closing = service.close({ timeoutMs: 600_000 });
+    assert.deepEqual(await partial.end(), []);
+    open();
+    assert.equal((await busy.next()).status, 200);
+    await closing;
+  });
+
+  it('gets a response when it completes its head in time', async (t) => {
+    const { service, port } = await startService(t, { drainIdleMs: 60_000 });
+    const half = await Wire.open(t, port);
+    half.write('GET /health HTTP/1.1\r\nHost:');
+    await openIdle(t, port);
+    const closing = service.close({ timeoutMs: 600_000 });
+    await assertRefused(port);
+    half.write(' x\r\n\r\n');
+    const { status, headers } = await half.next();
+    assert.deepEqual([status, headers['connection']], [200, 'close']);
+    await service.close({ timeoutMs: 0 });
+    await closing;
+  });
+
+  it('is kept while the rest of a body arrives after its response', async (t) => {
+    const { service, port } = await startService(t, { drainIdleMs: 0 });
+    const wire = await Wire.open(t, port);
+    wire.write(head('GET /health', 'Content-Length: 3'), 'a');
+    assert.equal((await wire.next()).headers['connection'], 'keep-alive');
+    const idle = await openIdle(t, port);
+    const closing = service.close({ timeoutMs: 600_000 });
+    // The service closes idle connections in the order in which they were opened.
+    await idle.end();
+    assert.equal(wire.socket.readableEnded, false, 'the connection was closed before the end of the body');
+    wire.write('bc');
+    assert.deepEqual(await wire.end(), []);
+    assert.equal(wire.wasReset, false);
+    await closing;
+  });
+
+  it('is kept after a malformed request until its client has had time to read the error', async (t) => {
+    const { service, port } = await startService(t, { drainIdleMs: 0 });
+    const accepted: Socket[] = [];
+    const accept = (message: unknown) => accepted.push((message as { socket: Socket }).socket);
+    subscribe('net.server.socket', accept);
+    t.after(() => unsubscribe('net.server.socket', accept));
+    const wire = await Wire.open(t, port);
+    wire.write('FOO\r\n');
+    assert.equal((await wire.next()).status, 501);
+    const idle = await openIdle(t, port);
+    const closing = service.close({ timeoutMs: 600_000 });
+    // The service closes idle connections in the order in which they were opened.
+    await idle.end();
+    assert.equal(accepted[0]?.destroyed, false);
+    wire.socket.end();
+    await closing;
+  });
 
   it('is closed soon after a response that started without Connection: close', async (t) => {
     const repository = await storeOfManyPosts();
