@@ -1,5 +1,5 @@
 import { authModes, parseKeys, scopes } from './domain/access.ts';
-import { maxChangesKept } from './domain/change.ts';
+import { defaultChangesKept, maxChangesKept } from './domain/change.ts';
 import { isInRange, maxTimerMs, type Range, rangeText, shown } from './domain/range.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement } from './storage/open.ts';
 
@@ -101,7 +101,7 @@ export const options = {
     meaning: 'Most header lines in a request.' },
   'max-in-flight': { kind: 'N', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
     meaning: 'Most requests at once, for each API and process, as a protection against overload; 0: no limit.' },
-  'changes-kept': { kind: 'N', default: 100_000, range: [0, maxChangesKept], orOff: true, path: 'changesKept',
+  'changes-kept': { kind: 'N', default: defaultChangesKept, range: [0, maxChangesKept], orOff: true, path: 'changesKept',
     meaning: 'How many of the last changes GET /changes keeps; off: no /changes.' },
   'max-followers': { kind: 'N', default: 1_000, range: [0, million], path: 'maxFollowers',
     meaning: 'Most clients that follow /changes as a stream, for each process; 0: no limit.' },

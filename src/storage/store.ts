@@ -1,20 +1,18 @@
-import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
+import type { ChangePage, ChangeQuery } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
 import { type ListQuery, toPage } from '../domain/list-query.ts';
-import { checkRange, type Range } from '../domain/range.ts';
 import type { RecordKind } from '../domain/record.ts';
-import {
-  type Answer,
-  type AnyQuery,
-  type CallOptions,
-  type ChangeOptions,
-  type Collection,
-  type Created,
-  type CreateOptions,
-  idempotencyTtlMs,
-  type Store,
-  type StoreSummary,
+import type {
+  Answer,
+  AnyQuery,
+  CallOptions,
+  ChangeOptions,
+  Collection,
+  Created,
+  CreateOptions,
+  Store,
+  StoreSummary,
 } from '../domain/repository.ts';
 import type { Key } from './tables.ts';
 
@@ -59,53 +57,6 @@ export interface Scratch {
   /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
   readonly passTime?: (url: string, ms: number) => Promise<void>;
   remove(): Promise<void>;
-}
-
-export interface EmbeddedStoreOptions {
-  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
-  readonly now?: () => number;
-  /** How long an idempotency key is kept, in milliseconds, at least 1. Default: a day. */
-  readonly idempotencyTtlMs?: number;
-  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
-  readonly changesKept?: number;
-}
-
-export const embeddedNumbers = {
-  idempotencyTtlMs: [idempotencyTtlMs, 1, Number.MAX_SAFE_INTEGER],
-  changesKept: [defaultChangesKept, 0, maxChangesKept],
-} as const;
-
-/** The options of all stores, each with the type of its value. */
-// biome-ignore format: one line for each option is longer to read.
-export const optionTypes = new Map(Object.entries({
-  now: 'function', idempotencyTtlMs: 'number', changesKept: 'number', mustExist: 'boolean', busyTimeoutMs: 'number',
-  maxPendingWrites: 'number', onCreated: 'function', poolSize: 'number', waitTimeoutMs: 'number', maxWaiting: 'number',
-  statementTimeoutMs: 'number', lockTimeoutMs: 'number', idleInTransactionTimeoutMs: 'number', pingTimeoutMs: 'number',
-  applicationName: 'string', onWarning: 'function', onFailure: 'function', readDatabase: 'string',
-  onStandbyRead: 'function',
-}));
-
-/**
- * Returns the given numbers of a store, and the defaults of the others: `numbers` has the default, the minimum and the
- * maximum of each. Throws for an option of no store, one of a wrong type, or a number outside its range. Ignores the
- * numbers of other stores.
- */
-export function readStoreNumbers<Name extends string>(
-  given: object,
-  numbers: Readonly<Record<Name, readonly [preset: number, ...Range]>>,
-): Readonly<Record<Name, number>> {
-  for (const name in given) {
-    const [type, value] = [optionTypes.get(name), Reflect.get(given, name)];
-    if (type === undefined) throw new TypeError(`${name} is not an option`);
-    if (value !== undefined && type !== 'number' && typeof value !== type)
-      throw new TypeError(`${name} must be a ${type}`);
-  }
-  const entries = Object.entries<readonly [number, ...Range]>(numbers).map(([name, [preset, ...range]]) => {
-    const { [name]: value = preset } = given as Readonly<Record<string, unknown>>;
-    checkRange(name, value, range);
-    return [name, value] as const;
-  });
-  return Object.fromEntries(entries) as Record<Name, number>;
 }
 
 /** How often the feed is read for its followers, in ms. Most changes may be those of other processes. */

@@ -14,9 +14,8 @@ import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions, schemeOf } from '../../src/storage/open.ts';
-import { poolNumbers } from '../../src/storage/postgres/connection.ts';
+import { otherTypes, storeNumbers } from '../../src/storage/options.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
-import { embeddedNumbers, optionTypes } from '../../src/storage/store.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
 import { operations, queryParameters } from '../kit/openapi.ts';
 
@@ -158,7 +157,7 @@ test('the comments on the numbers of ServiceOptions, as editors show them, have 
 });
 
 test('the documentation lists the options of openStore with their defaults and ranges', async () => {
-  const files = ['store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
+  const files = ['memory/store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
   const known = files.flatMap((text) =>
     [...text.matchAll(/^export interface \w+StoreOptions [^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
       ([, body = '']) => [...body.matchAll(/^ {2}readonly (\w+)\?:/gm)].map(([, name = '']) => name),
@@ -167,33 +166,30 @@ test('the documentation lists the options of openStore with their defaults and r
   const { rows } = tableOf('store options');
   const listed = rows.map(([name = '']) => name.replaceAll('`', ''));
   assert.deepEqual(listed.toSorted(), [...new Set(known)].sort());
-  assert.deepEqual(listed.toSorted(), [...optionTypes.keys()].sort());
-  const literals = files.flatMap((text) =>
-    [...text.matchAll(/^ {2}(\w+): \[([\d_]+), /gm)].map(
-      ([, name = '', value = '']) => [name, Number(value.replaceAll('_', ''))] as const,
-    ),
-  );
-  const shared = Object.entries({ ...embeddedNumbers, ...poolNumbers }).map(
-    ([name, [value]]) => [name, value] as const,
-  );
-  const defaults = new Map<string, number>([...literals, ...shared]);
-  for (const [i, [, shown, range = '', , stores = '']] of rows.entries()) {
-    const [min, max] = range.replaceAll(',', '').match(/\d+/g) ?? [];
-    if (min === undefined) continue;
-    assert.equal(shown, defaults.get(listed[i] ?? '')?.toLocaleString('en'), `the default of ${listed[i]}`);
-    // The options are checked before the store is opened.
-    const url =
-      stores === 'SQLite' ? 'sqlite:/nowhere' : stores === 'PostgreSQL' ? 'postgres://a@b/c' : 'memory:';
-    const options: StoreOptions = { [listed[i] ?? '']: Number(min) - 1 };
-    const text = `${listed[i]} must be a whole number from ${min} to ${max ?? ''}`;
-    await assert.rejects(openStore(url, options), (error: Error) => error.message.startsWith(text), text);
+  assert.deepEqual(listed.toSorted(), [...otherTypes.keys(), ...Object.keys(storeNumbers)].sort());
+  const formatted = (number: number) => number.toLocaleString('en');
+  const numbers = new Map(Object.entries<readonly number[]>(storeNumbers));
+  for (const [i, [, shown = '', range = '']] of rows.entries()) {
+    const name = listed[i] ?? '';
+    const [preset, ...limits] = numbers.get(name) ?? [];
+    assert.equal(range, limits.map(formatted).join(' to '), `the range of ${name}`);
+    if (preset === undefined) continue;
+    assert.equal(shown, formatted(preset), `the default of ${name}`);
+    // The options are checked before the store is opened, those of other stores too.
+    for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+      for (const value of [Number(limits[0]) - 1, Number(limits[1]) + 1]) {
+        const options: StoreOptions = { [name]: value };
+        const message = `${name} must be a whole number from ${limits.join(' to ')}, not ${value}`;
+        await assert.rejects(openStore(url, options), { name: 'RangeError', message });
+      }
+    }
   }
 });
 
 test('the documentation has the numbers of connections to PostgreSQL', () => {
   const numberIn = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]);
   const pool = sourceOf('storage/postgres/pool');
-  const [calls] = poolNumbers.poolSize;
+  const [calls] = storeNumbers.poolSize;
   const feed = numberIn(pool, /^export const feedConnections = (\d+);/m);
   const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
   const { rows } = tableOf('connections');

@@ -6,23 +6,25 @@ import { type ListQuery, type Position, positionOf, type Sort } from '../../doma
 import { byKind, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import {
-  createStore,
-  type EmbeddedStoreOptions,
-  embeddedNumbers,
-  readStoreNumbers,
-  type TableOperations,
-} from '../store.ts';
+import { readStoreNumbers } from '../options.ts';
+import { createStore, type TableOperations } from '../store.ts';
 import { childTables, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { memoryFeed } from './changes.ts';
 
-export type MemoryStoreOptions = EmbeddedStoreOptions;
+export interface MemoryStoreOptions {
+  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
+  readonly now?: () => number;
+  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
+  readonly idempotencyTtlMs?: number;
+  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  readonly changesKept?: number;
+}
 
 /** The simplest store, for tests and demos. No method awaits, so each is atomic. Stored rows are frozen. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());
   const lastIds = byKind(() => 0);
-  const { idempotencyTtlMs, changesKept } = readStoreNumbers(options, embeddedNumbers);
+  const { idempotencyTtlMs, changesKept } = readStoreNumbers(options);
   const once = createOnce(idempotencyTtlMs, options.now);
   const changes = memoryFeed(changesKept);
 

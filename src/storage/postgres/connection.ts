@@ -3,7 +3,7 @@ import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
 import type { Client } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
-import { maxTimerMs } from '../../domain/range.ts';
+import type { StoreNumbers } from '../options.ts';
 import { connectError } from './errors.ts';
 import type { Hosts } from './hosts.ts';
 
@@ -38,19 +38,8 @@ export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without
 
 export type Warn = (message: string) => void;
 
-export const poolNumbers = {
-  poolSize: [10, 1, 1_000],
-  waitTimeoutMs: [2_000, 1, maxTimerMs],
-  maxWaiting: [1_000, 0, 1_000_000],
-  // Leaves room for the watchdog, which waits a little longer than the server.
-  statementTimeoutMs: [10_000, 1, maxTimerMs - 10_000],
-  lockTimeoutMs: [5_000, 1, maxTimerMs],
-  idleInTransactionTimeoutMs: [10_000, 1, maxTimerMs],
-  pingTimeoutMs: [1_000, 1, maxTimerMs],
-} as const;
-
 /** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
-export interface PoolSettings extends Readonly<Record<keyof typeof poolNumbers, number>> {
+export interface PoolSettings extends StoreNumbers {
   /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
   readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */

@@ -1,10 +1,10 @@
-import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { byKind } from '../../domain/record.ts';
-import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
-import { createStore, readStoreNumbers } from '../store.ts';
+import type { Store } from '../../domain/repository.ts';
+import { readStoreNumbers } from '../options.ts';
+import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import { type PoolSettings, poolNumbers, types, type Warn } from './connection.ts';
+import { type PoolSettings, types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { idempotencyKeys } from './idempotency.ts';
@@ -60,13 +60,6 @@ export interface PostgresStoreOptions {
   readonly onStandbyRead?: (read: StandbyRead) => void;
 }
 
-const numbers = {
-  ...poolNumbers,
-  // About thirty years, because the timestamps of the server are limited too.
-  idempotencyTtlMs: [idempotencyTtlMs, 1, 1_000_000_000_000],
-  changesKept: [defaultChangesKept, 0, maxChangesKept],
-} as const;
-
 /**
  * Opens the database at a `postgres:` URL, and creates or migrates its tables. Of several hosts in the URL, it uses the
  * one that takes writes. Any number of processes may share the database. Fails as `invalid` for a wrong URL, and as
@@ -76,7 +69,7 @@ const numbers = {
  * `TypeError` for one that no store has.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const limits = readStoreNumbers(options, numbers);
+  const limits = readStoreNumbers(options);
   const { readDatabase, applicationName = 'users-service', onWarning, onFailure, onStandbyRead } = options;
   const { Client } = await loadDriver();
   const settings = { ...limits, ...parseHosts(Client, url) };

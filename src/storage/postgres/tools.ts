@@ -1,7 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
-import { readStoreNumbers, type Scratch } from '../store.ts';
-import { firstOf, poolNumbers, type Sql } from './connection.ts';
+import { readStoreNumbers } from '../options.ts';
+import type { Scratch } from '../store.ts';
+import { firstOf, type Sql } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
@@ -14,7 +15,7 @@ const slow = {
   lockTimeoutMs: 60_000,
   idleInTransactionTimeoutMs: 60_000,
 };
-const limits = readStoreNumbers(slow, poolNumbers);
+const limits = readStoreNumbers(slow);
 
 /** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
 async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {

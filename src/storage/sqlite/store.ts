@@ -5,7 +5,9 @@ import { Worker } from 'node:worker_threads';
 import { DomainError, invalid, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind } from '../../domain/record.ts';
 import type { Store } from '../../domain/repository.ts';
-import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
+import type { MemoryStoreOptions } from '../memory/store.ts';
+import { readStoreNumbers, type StoreNumbers } from '../options.ts';
+import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
 import type { OpenFiles } from './file.ts';
@@ -15,7 +17,7 @@ import { migrate, openShared } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
-export interface SqliteStoreOptions extends EmbeddedStoreOptions {
+export interface SqliteStoreOptions extends MemoryStoreOptions {
   /** How long to wait for a lock of another process, in milliseconds, 0 to 60,000. Default: 5,000. */
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
@@ -28,12 +30,6 @@ export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   readonly onWarning?: (message: string) => void;
 }
 
-const numbers = {
-  ...embeddedNumbers,
-  busyTimeoutMs: [5_000, 0, 60_000],
-  maxPendingWrites: [10_000, 1, 1_000_000],
-} as const;
-
 /**
  * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread, since they
  * take microseconds. Writes run on a separate thread, since a commit waits for the disk. Fails as `invalid` for a
@@ -43,7 +39,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   if (/^(?:sqlite:|:memory:$)/.test(path)) {
     throw invalid('path', 'must be that of a file, not a URL; a store in memory is memory: in openStore');
   }
-  const settings = { ...readStoreNumbers(options, numbers), now: options.now ?? Date.now };
+  const settings = { ...readStoreNumbers(options), now: options.now ?? Date.now };
   const givenPath = resolve(path);
   try {
     const file = realPath(givenPath);
@@ -73,7 +69,7 @@ const slowDiskMs = 2_000;
 function sqliteStore(
   files: OpenFiles,
   db: DatabaseSync,
-  settings: Required<Omit<SqliteStoreOptions, 'mustExist' | 'onCreated' | 'onWarning'>>,
+  settings: StoreNumbers & { readonly now: () => number },
 ): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.

@@ -1,7 +1,9 @@
+import { readStoreNumbers } from '../../../src/storage/options.ts';
 import type { PoolSettings } from '../../../src/storage/postgres/connection.ts';
 
 /** The settings of a pool over one fake host. */
 export const settings: PoolSettings = {
+  ...readStoreNumbers({}),
   poolSize: 10,
   maxWaiting: 10,
   waitTimeoutMs: 1_000,
