@@ -40,6 +40,10 @@ export type Warn = (message: string) => void;
 
 /** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
 export interface PoolSettings extends StoreNumbers {
+  /** Makes a client of the driver for the URL of one host. */
+  readonly createClient: (url: string) => Client;
+  /** Receives warnings for the operator of the database. */
+  readonly warn: Warn;
   /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
   readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */
@@ -86,7 +90,7 @@ export class Connection {
   }
 
   /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
-  async open(limits: PoolSettings, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<this> {
+  async open(settings: PoolSettings, timeoutMs: number, signal?: AbortSignal): Promise<this> {
     let isCut = false;
     const cut = () => {
       isCut = true;
@@ -96,7 +100,7 @@ export class Connection {
     using _timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
-      await this.#setUp(limits, warn);
+      await this.#setUp(settings);
       return this;
     } catch (cause) {
       const error = isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
@@ -109,11 +113,12 @@ export class Connection {
    * Limits the session, and ensures that a commit is on disk when it is acknowledged. Sets nothing in a session of a
    * pooler, whose other clients it would affect, and uses no startup parameters, which poolers reject.
    */
-  async #setUp(limits: PoolSettings, warn: Warn): Promise<void> {
-    const { rows } = await this.client.query<Record<string, string>>(setUpSql(this.client, limits));
+  async #setUp(settings: PoolSettings): Promise<void> {
+    const { warn, writable } = settings;
+    const { rows } = await this.client.query<Record<string, string>>(setUpSql(this.client, settings));
     const session = firstOf(rows);
     this.isReadOnly = session['read_only'] === 'on';
-    if (limits.writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
+    if (writable && this.isReadOnly) throw new Error('takes no writes: a standby, or read-only');
     const unlimited = timeouts.filter((name) => session[name] === '0').join(', ');
     if (unlimited !== '') {
       warn(`a connection pooler is in front of PostgreSQL: set ${unlimited} for the role or the database`);
@@ -165,11 +170,11 @@ export class Connection {
   }
 }
 
-function setUpSql(client: Client, limits: PoolSettings): string {
-  const settings = {
-    statement_timeout: limits.statementTimeoutMs,
-    lock_timeout: limits.lockTimeoutMs,
-    idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
+function setUpSql(client: Client, settings: PoolSettings): string {
+  const values = {
+    statement_timeout: settings.statementTimeoutMs,
+    lock_timeout: settings.lockTimeoutMs,
+    idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
     // With every other value than `off`, a commit waits for a disk. The value is set again even if it is the same, so
     // that a reload of the configuration does not change it.
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
@@ -179,7 +184,7 @@ function setUpSql(client: Client, limits: PoolSettings): string {
   const set = ([name, value]: [string, string | number]) => `
     CASE WHEN own THEN set_config('${name}', ${value}::text, false) ELSE current_setting('${name}') END AS ${name}`;
   return `
-    SELECT current_setting('transaction_read_only') AS read_only, ${Object.entries(settings).map(set)},
+    SELECT current_setting('transaction_read_only') AS read_only, ${Object.entries(values).map(set)},
       current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes
     FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
 }

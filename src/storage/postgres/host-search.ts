@@ -1,14 +1,11 @@
 import { addAbortListener } from 'node:events';
-import type { Client } from 'pg';
 import { messageOf, storeClosed, unlessAborted } from '../../domain/errors.ts';
-import { Connection, type PoolSettings, type Warn } from './connection.ts';
+import { Connection, type PoolSettings } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import type { Host } from './hosts.ts';
 
 // How often to probe each host. A connection of each waiting request would overload a server that starts.
 export const probeIntervalMs = 200;
-
-export type CreateClient = (url: string) => Client;
 
 /** Opens connections to one of the hosts, and finds another one when it fails. */
 export class HostSearch {
@@ -19,8 +16,6 @@ export class HostSearch {
   /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
   readonly #settings: PoolSettings;
-  readonly #createClient: CreateClient;
-  readonly #warn: Warn;
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
@@ -30,10 +25,8 @@ export class HostSearch {
   #check: Promise<unknown> | undefined;
   #recheck: Promise<void> | undefined;
 
-  constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
-    this.#createClient = createClient;
+  constructor(settings: PoolSettings) {
     this.#settings = settings;
-    this.#warn = warn;
     [this.current] = settings.hosts;
   }
 
@@ -50,7 +43,7 @@ export class HostSearch {
       return connection;
     } catch (cause) {
       if (isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one))) {
-        this.#warn(`no further connection to ${host.name} can be opened: ${messageOf(cause)}`);
+        this.#settings.warn(`no further connection to ${host.name} can be opened: ${messageOf(cause)}`);
         throw cannotConnect(cause);
       }
       // A search may have found a host in the meantime.
@@ -122,7 +115,7 @@ export class HostSearch {
   /** Fails unless the host accepts the connection in time, and accepts writes if they are needed. */
   async #connect({ url }: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
     if (this.#closing.signal.aborted) throw storeClosed();
-    return new Connection(this.#createClient(url)).open(this.#settings, this.#warn, timeoutMs, signal);
+    return new Connection(this.#settings.createClient(url)).open(this.#settings, timeoutMs, signal);
   }
 
   /** Resolves to whether the host is read-only. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { aborted, type DomainError, storeClosed, unlessAborted } from '../../domain/errors.ts';
-import type { Connection, PoolSettings, Send, Sql, Warn } from './connection.ts';
+import type { Connection, PoolSettings, Send, Sql } from './connection.ts';
 import {
   attempts,
   cannotConnect,
@@ -14,7 +14,7 @@ import {
   sqlState,
   toDomainError,
 } from './errors.ts';
-import { type CreateClient, HostSearch } from './host-search.ts';
+import { HostSearch } from './host-search.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
 
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
@@ -44,7 +44,6 @@ const slowWarning = `opening PostgreSQL takes more than ${slowMs / 1_000} s: it 
 export class PostgresPool {
   readonly hosts: HostSearch;
   readonly #settings: PoolSettings;
-  readonly #warn: Warn;
   readonly #queues: Readonly<Record<Purpose, ConnectionQueue>>;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
@@ -53,11 +52,10 @@ export class PostgresPool {
   #usesNames = true;
   #isClosed = false;
 
-  constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
+  constructor(settings: PoolSettings) {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#settings = settings;
-    this.#warn = warn;
-    this.hosts = new HostSearch(createClient, settings, warn);
+    this.hosts = new HostSearch(settings);
     this.#queues = {
       calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
       feed: new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts),
@@ -67,7 +65,7 @@ export class PostgresPool {
 
   /** Runs work on a connection before the first call, without a limit on its time. */
   prepare<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    const timer = setTimeout(this.#warn, slowMs, slowWarning);
+    const timer = setTimeout(this.#settings.warn, slowMs, slowWarning);
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {
         this.hosts.discard(connection);
@@ -190,7 +188,9 @@ export class PostgresPool {
     if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
     if (fault !== 'unprepared') return;
     this.#usesNames = false;
-    this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
+    this.#settings.warn(
+      'a connection pooler does not keep prepared statements: each is now parsed every time',
+    );
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {

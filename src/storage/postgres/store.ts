@@ -4,7 +4,7 @@ import { readStoreNumbers } from '../options.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import { type PoolSettings, types, type Warn } from './connection.ts';
+import { types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { idempotencyKeys } from './idempotency.ts';
@@ -69,10 +69,9 @@ export interface PostgresStoreOptions {
  * `TypeError` for one that no store has.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const limits = readStoreNumbers(options);
+  const numbers = readStoreNumbers(options);
   const { readDatabase, applicationName = 'users-service', onWarning, onFailure, onStandbyRead } = options;
   const { Client } = await loadDriver();
-  const settings = { ...limits, ...parseHosts(Client, url) };
   const warn = withoutRepeats(onWarning);
   const createClient = (connectionString: string) => {
     const client = new Client({
@@ -88,15 +87,16 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     Object.assign(Object(Reflect.get(client, 'connectionParameters')), { query_timeout: 0 });
     return client;
   };
-  const openPool = (one: PoolSettings) => new PostgresPool(createClient, one, warn);
-  const pool = openPool(settings);
+  const common = { ...numbers, createClient, warn };
+  const settings = { ...common, ...parseHosts(Client, url) };
+  const pool = new PostgresPool(settings);
   const standbyHosts = readDatabase === undefined ? [] : hostsOf(Client, readDatabase, 'readDatabase');
   const standbys = standbyHosts.map((host) => ({
     host: host.name,
-    pool: openPool({ ...limits, writable: false, hosts: [host] }),
+    pool: new PostgresPool({ ...common, writable: false, hosts: [host] }),
   }));
   const reads = standbys.length === 0 ? pool : standbyReads(pool, standbys, onStandbyRead);
-  const hasFeed = settings.changesKept > 0;
+  const hasFeed = numbers.changesKept > 0;
   const preparing = pool.prepare(async (client) => {
     await prepareSchema(client, warn, options.mustExist);
     return prepareFeed(client, hasFeed, options.mustExist);
@@ -108,8 +108,8 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   let isClosing = false;
   // While the store closes, work in the background may be cut off.
   const fail = (cause: Error) => (isClosing ? undefined : onFailure?.(cause));
-  const feed = hasFeed ? postgresFeed(pool, reads, settings.changesKept, fail) : undefined;
-  const keys = idempotencyKeys(pool, settings.idempotencyTtlMs, fail);
+  const feed = hasFeed ? postgresFeed(pool, reads, numbers.changesKept, fail) : undefined;
+  const keys = idempotencyKeys(pool, numbers.idempotencyTtlMs, fail);
   const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),

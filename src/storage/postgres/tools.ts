@@ -21,9 +21,8 @@ const limits = readStoreNumbers(slow);
 async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
   const { Client } = await loadDriver();
   const { hosts, writable } = parseHosts(Client, url);
-  const settings = { ...limits, hosts, writable: writable || mustWrite };
   const createClient = (connectionString: string) => new Client({ connectionString });
-  return new PostgresPool(createClient, settings, () => {});
+  return new PostgresPool({ ...limits, hosts, createClient, writable: writable || mustWrite, warn: () => {} });
 }
 
 export async function openPostgresScratch(url: string): Promise<Scratch> {

@@ -3,10 +3,10 @@ import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { type CreateClient, HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
 import type { Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
-import { session, settings } from './fake-session.ts';
+import { type CreateClient, session, settings } from './fake-session.ts';
 
 const host = (name: string) => ({ name, url: `postgres://${name}` });
 const [a, b, c] = [host('a'), host('b'), host('c')];
@@ -36,8 +36,8 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
     });
     return client as unknown as Client;
   };
-  const limits = { ...settings, hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const search = new HostSearch(createClient, limits, () => {});
+  const limits = { ...settings, createClient, hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
+  const search = new HostSearch(limits);
   t.after(() => search.close());
   search.failure = { cause: new Error('gone') };
   const pass = async (ms: number) => {

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { Client } from 'pg';
 import { DomainError } from '../../../src/domain/errors.ts';
-import { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
-import { settings as fake, session } from './fake-session.ts';
+import { settings as fake, poolOf, session } from './fake-session.ts';
 
 const poolSize = 3;
 const maxWaiting = 4;
@@ -124,7 +123,7 @@ testSchedules(
     const createClient = (url: string) =>
       (url === standby.url ? rejecting() : new FakeClient(server)) as unknown as Client;
     const hosts = scheduler.oneIn(2) ? settings.hosts : ([...settings.hosts, standby] as const);
-    const pool = new PostgresPool(createClient, { ...settings, hosts }, () => undefined);
+    const pool = poolOf(createClient, { ...settings, hosts });
     const under = { read: 0, write: 0 };
     const call = async (id: number) => {
       const kind = scheduler.oneIn(2) ? 'write' : 'read';

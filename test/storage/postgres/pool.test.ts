@@ -5,11 +5,10 @@ import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { Connection, type PoolSettings, prepared } from '../../../src/storage/postgres/connection.ts';
-import type { CreateClient } from '../../../src/storage/postgres/host-search.ts';
-import { PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { until } from '../../kit/until.ts';
 import { recordPauses } from '../../support/pauses.ts';
-import { session, settings } from './fake-session.ts';
+import { type CreateClient, poolOf, session, settings } from './fake-session.ts';
 
 interface Statement {
   readonly name?: string;
@@ -58,7 +57,7 @@ function refusingPool(code: string) {
     throw rejection(code);
   });
   return {
-    pool: new PostgresPool(driver, settings, (warning) => warnings.push(warning)),
+    pool: poolOf(driver, settings, (warning) => warnings.push(warning)),
     sent,
     warnings,
   };
@@ -109,7 +108,7 @@ describe('a failing PostgreSQL statement is sent', () => {
       throw new Error('Connection terminated unexpectedly');
     });
     const create: CreateClient = (url) => clients[clients.push(driver(url)) - 1] as Client;
-    const pool = new PostgresPool(create, settings, () => {});
+    const pool = poolOf(create, settings);
     const lost = { kind: 'unavailable', message: 'the connection to the database was lost' };
     await assert.rejects(pool.read(prepared('SELECT 1'), []), lost);
     assert.equal(sent, 2);
@@ -124,7 +123,7 @@ describe('a failing PostgreSQL statement is sent', () => {
       opened += 1;
     };
     const driver = fakeDriver(async () => ({ rows: [] }), connect);
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     let sent = 0;
     const work = async () => {
       sent += 1;
@@ -171,7 +170,7 @@ describe('a PostgreSQL read that has waited too long for a connection', () => {
       answers.push(answer);
       return answer.promise;
     });
-    const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+    const pool = poolOf(driver, { ...settings, poolSize: 1 });
     const running = Array.from({ length: reads }, (_, i) => pool.read(prepared(`SELECT ${i}`), []));
     const answer = async () => {
       answers.shift()?.resolve({ rows: [] });
@@ -216,7 +215,7 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
       answers.set(text, () => answer.resolve({ rows: [] }));
       return answer.promise;
     });
-    const pool = new PostgresPool(driver, { ...settings, poolSize: 2 }, () => {});
+    const pool = poolOf(driver, { ...settings, poolSize: 2 });
     const call = (text: string) => pool[text.startsWith('write') ? 'write' : 'read']({ text }, []);
     const answer = async (...texts: string[]) => {
       for (const text of texts) {
@@ -261,7 +260,7 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
       if (isDown) throw new Error('connect ECONNREFUSED');
     },
   );
-  const pool = new PostgresPool(driver, { ...settings, poolSize: 1, maxWaiting: 1 }, () => {});
+  const pool = poolOf(driver, { ...settings, poolSize: 1, maxWaiting: 1 });
   const read = () => pool.read(prepared('SELECT 1'), []);
   const running = [read(), read()];
   await assert.rejects(read(), { kind: 'overloaded' });
@@ -275,7 +274,7 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
 
 it('the feed uses both of its connections in the smallest pool', async () => {
   const { driver, statements } = heldDriver(async () => {});
-  const pool = new PostgresPool(driver, { ...settings, poolSize: 1, maxWaiting: 0 }, () => {});
+  const pool = poolOf(driver, { ...settings, poolSize: 1, maxWaiting: 0 });
   const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
   const running = [read(), read()];
   await assert.rejects(read(), { kind: 'overloaded' });
@@ -287,7 +286,7 @@ it('the feed uses both of its connections in the smallest pool', async () => {
 
 it('reads of the feed may wait up to the limit of the pool, which has more connections', async () => {
   const { driver, statements } = heldDriver(async () => {});
-  const pool = new PostgresPool(driver, { ...settings, poolSize: 3, maxWaiting: 0 }, () => {});
+  const pool = poolOf(driver, { ...settings, poolSize: 3, maxWaiting: 0 });
   const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
   const running = [read(), read(), read()];
   await assert.rejects(read(), { kind: 'overloaded' });
@@ -307,7 +306,7 @@ it('a call searches for a server once, and fails if its connection is then refus
       if (attempts.shift() === 'refused') throw new Error('connect ECONNREFUSED');
     },
   );
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
   assert.deepEqual(attempts, ['probed', 'opened']);
   await pool.read(prepared('SELECT 1'), []);
@@ -322,7 +321,7 @@ it('a call that waited for a connection while the server failed searches for a s
     attempts += 1;
     if (isDown) throw new Error('connect ECONNREFUSED');
   });
-  const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+  const pool = poolOf(driver, { ...settings, poolSize: 1 });
   const write = () => pool.write(prepared('SELECT 1'), []);
   const [running, waiting] = [write(), write()];
   await until(() => statements.length === 1, 'the first write runs');
@@ -345,7 +344,7 @@ it('calls that waited after a search share another one when the server fails aga
     if (attempts === 2) await found.promise;
     else if (isDown) throw new Error('connect ECONNREFUSED');
   });
-  const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+  const pool = poolOf(driver, { ...settings, poolSize: 1 });
   const write = () => pool.write(prepared('SELECT 1'), []);
   const calls = [write()];
   await until(() => attempts === 2, 'the first write searches');
@@ -368,7 +367,7 @@ it('a call does not search for a server if an open connection has served since o
   const { driver, statements } = heldDriver(async () => {
     if (attempts.shift() !== 'opened') throw new Error('connect ECONNREFUSED');
   });
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   const read = () => pool.read(prepared('SELECT 1'), []);
   const first = read();
   await until(() => statements.length === 1, 'the first read runs');
@@ -388,7 +387,7 @@ it('a call does not search for a server if an open connection has served since o
 it('a call that is aborted while its connection opens sends no statement', async () => {
   const opening = Promise.withResolvers<void>();
   const { driver, statements } = heldDriver(() => opening.promise);
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   const leaving = new AbortController();
   const read = pool.read(prepared('SELECT 1'), [], leaving.signal);
   leaving.abort();
@@ -416,7 +415,7 @@ for (const [isRefused, opened, text] of [
       if (answer !== undefined) throw answer;
     });
     const slow = { waitTimeoutMs: 60_000, pingTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
-    const pool = new PostgresPool(driver, { ...settings, ...slow, poolSize: 4 }, () => {});
+    const pool = poolOf(driver, { ...settings, ...slow, poolSize: 4 });
     const read = () => pool.read(prepared('SELECT 1'), []);
     const [lost, stays] = [read(), read()];
     await until(() => statements.length === 2, 'two reads run');
@@ -451,10 +450,8 @@ it('a connection that is refused keeps the reason, although closing it takes lon
     connection: { stream: { destroy: () => ended.resolve() } },
   });
   const connection = new Connection(client as unknown as Client);
-  await assert.rejects(
-    connection.open(settings, () => {}, 1),
-    { code: '53300' },
-  );
+  const createClient = () => connection.client;
+  await assert.rejects(connection.open({ ...settings, createClient }, 1), { code: '53300' });
 });
 
 it('a connection is closed by force if the server does not confirm its end for a second', async (t) => {
@@ -528,7 +525,7 @@ describe('a PostgreSQL connection', () => {
       counts.killed += 1;
     };
     const create: CreateClient = (url) => Object.assign(driver(url), { connection: { stream: { destroy } } });
-    const pool = new PostgresPool(create, { ...settings, poolSize: 1, ...limits }, () => {});
+    const pool = poolOf(create, { ...settings, poolSize: 1, ...limits });
     /** Resolves when the server has received a statement. */
     const received = async (count: number) => {
       while (statements.length < count) await nextTurn();
@@ -609,7 +606,7 @@ describe('a PostgreSQL connection', () => {
           opened += 1;
         },
       );
-      const pool = new PostgresPool(driver, settings, () => {});
+      const pool = poolOf(driver, settings);
       await assert.rejects(fail(pool), { name: 'DomainError' });
       await pool.read(prepared('SELECT 1'), []);
       assert.equal(opened, 2);
@@ -656,7 +653,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
           opened += 1;
         },
       );
-      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50, waitTimeoutMs: 60_000 }, () => {});
+      const pool = poolOf(driver, { ...settings, maxWaiting: 50, waitTimeoutMs: 60_000 });
       const read = () => pool.read(prepared('SELECT 1'), []);
       for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 40 }, read));
       await pool.close();
@@ -686,7 +683,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
           opened += 1;
         },
       );
-      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50, hosts }, () => {});
+      const pool = poolOf(driver, { ...settings, maxWaiting: 50, hosts });
       const read = () => pool.read(prepared('SELECT 1'), []);
       const readAll = () => Promise.all(Array.from({ length: 40 }, read));
       await read();
@@ -721,7 +718,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       const { driver, statements } = heldDriver(async () => {
         if (isFull) throw refusal('53300');
       });
-      const pool = new PostgresPool(driver, settings, () => {});
+      const pool = poolOf(driver, settings);
       const write = () => pool.write(prepared('SELECT 1'), []);
       const [first, lost] = [write(), write()];
       await until(() => statements.length === 2, 'both calls run');
@@ -747,7 +744,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       if (opened === 5) throw refusal('53300');
       opened += 1;
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     const calls = Promise.allSettled(Array.from({ length: 20 }, () => pool.write(prepared('SELECT 1'), [])));
     await until(() => statements.length === 5, 'five calls run');
     opened = 0;
@@ -766,7 +763,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       if (opened === 5) throw refusal('53300');
       opened += 1;
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     const call = (kind: 'read' | 'write') => pool[kind]({ text: kind }, []);
     const first = Promise.all(Array.from({ length: 6 }, () => call('read')));
     const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
@@ -796,7 +793,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       attempts += 1;
       if (attempts > 1) throw refusal('53300');
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     const calls = Array.from({ length: 3 }, () => pool.read(prepared('SELECT 1'), []));
     await until(() => statements.length === 1, 'one call runs');
     for (let turn = 0; turn < 10; turn += 1) await nextTurn();
@@ -825,7 +822,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
           throw isFull ? refusal('53300') : new Error('takes no writes');
       },
     );
-    const pool = new PostgresPool(driver, { ...settings, hosts: several }, () => {});
+    const pool = poolOf(driver, { ...settings, hosts: several });
     await pool.ping(prepared('SELECT 1'));
     // The idle connection of pings is suspect from now on.
     pool.hosts.generation += 1;
@@ -837,7 +834,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
 
   it('keep the open one when a ping waits too long for it', async () => {
     const { driver, statement, opened } = fullAfterOne();
-    const pool = new PostgresPool(driver, { ...settings, pingTimeoutMs: 20 }, () => {});
+    const pool = poolOf(driver, { ...settings, pingTimeoutMs: 20 });
     const calls = [pool.write(prepared('SELECT 1'), []), pool.write(prepared('SELECT 1'), [])];
     await nextTurn();
     await assert.rejects(pool.ping(prepared('SELECT 1')), {
@@ -852,7 +849,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   it('fail at once, each time, if only a ping has a connection', async () => {
     const { driver, statement } = fullAfterOne();
     statement.resolve({ rows: [] });
-    const pool = new PostgresPool(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 }, () => {});
+    const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 });
     await pool.ping(prepared('SELECT 1'));
     for (let i = 0; i < 3; i += 1) {
       await assert.rejects(pool.write(prepared('SELECT 1'), []), {
@@ -864,7 +861,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
 
   it('fail at once, with the reason, when the last open one is lost', async () => {
     const { driver, statement } = fullAfterOne();
-    const pool = new PostgresPool(driver, { ...settings, waitTimeoutMs: 60_000 }, () => {});
+    const pool = poolOf(driver, { ...settings, waitTimeoutMs: 60_000 });
     const write = () => pool.write(prepared('SELECT 1'), []);
     const first = write();
     await nextTurn();
@@ -885,7 +882,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       if (capacity === 0) throw refusal('53300');
       capacity -= 1;
     });
-    const pool = new PostgresPool(driver, { ...settings, poolSize: 20 }, () => {});
+    const pool = poolOf(driver, { ...settings, poolSize: 20 });
     const call = (kind: 'read' | 'write') => pool[kind](prepared('SELECT 1'), []);
     const finish = async (calls: readonly Promise<unknown>[], sent: number) => {
       await until(() => statements.length === sent, `${sent} calls run`);
@@ -915,7 +912,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       if (attempts === 2) throw refusal('53300');
       if (attempts > 2) await stuck.promise;
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     const lost = pool.write(prepared('SELECT 1'), []);
     await until(() => statements.length === 1, 'the write runs');
     const read = () => pool.read(prepared('SELECT 1'), []);
@@ -942,7 +939,7 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
       sent += 1;
       throw refusal('XX000');
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     await assert.rejects(pool.write(prepared('SELECT 1'), []), { kind: 'unavailable' });
     assert.equal(sent, 1);
     await pool.close();
@@ -958,7 +955,7 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
       const { driver, statements } = heldDriver(async () => {
         opened += 1;
       });
-      const pool = new PostgresPool(driver, settings, () => {});
+      const pool = poolOf(driver, settings);
       const read = () => pool.read(prepared('SELECT 1'), []);
       const [other, ended] = [read(), read()];
       await until(() => statements.length === 2, 'both calls run');
@@ -985,7 +982,7 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
 it('a preparation that takes more than 5 s is reported while it runs', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const warnings: string[] = [];
-  const pool = new PostgresPool(
+  const pool = poolOf(
     fakeDriver(async () => ({})),
     settings,
     (warning) => warnings.push(warning),
@@ -1016,7 +1013,7 @@ it('a call that begins after the pool was closed opens no connection', async () 
       opened += 1;
     },
   );
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   await pool.read(prepared('SELECT 1'), []);
   const closing = pool.close();
   const reads = (['calls', 'feed'] as const).map((purpose) =>
@@ -1040,7 +1037,7 @@ it('a search that was waiting when the pool was closed opens no connection', asy
       throw fromSystem('ECONNREFUSED');
     },
   );
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
   const before = opened;
   const leaving = new AbortController();
@@ -1057,7 +1054,7 @@ it('a search that was waiting when the pool was closed opens no connection', asy
 
 it('a pool that closes also waits for the calls that its running calls start', async () => {
   const { driver, statements } = heldDriver(async () => {});
-  const pool = new PostgresPool(driver, settings, () => {});
+  const pool = poolOf(driver, settings);
   const both = pool.read(prepared('SELECT 1'), []).then(() => pool.read(prepared('SELECT 2'), []));
   await until(() => statements.length === 1, 'the first call runs');
   const closing = pool.close();
@@ -1077,11 +1074,7 @@ it('a pool that closes also waits for the end of a probe', async (t) => {
     end: () => ended.promise,
   });
   const { hosts } = settings;
-  const pool = new PostgresPool(
-    () => client as unknown as Client,
-    { ...settings, hosts: [hosts[0], ...hosts] },
-    () => {},
-  );
+  const pool = poolOf(() => client as unknown as Client, { ...settings, hosts: [hosts[0], ...hosts] });
   pool.hosts.check();
   let isClosed = false;
   const closing = pool.close().then(() => {
@@ -1123,7 +1116,7 @@ describe('a PostgreSQL pool', () => {
       return client as unknown as Client;
     };
     const all = { ...settings, ...changes };
-    const pool = new PostgresPool(createClient, all, () => {});
+    const pool = poolOf(createClient, all);
     t.after(async () => {
       let isClosed = false;
       const closing = pool.close().finally(() => {
@@ -1323,7 +1316,7 @@ describe('a write that a read-only PostgreSQL rejects', () => {
         query: (sent: string | Statement) => (typeof sent === 'string' ? setUp() : query(sent)),
       });
     };
-    const pool = new PostgresPool(createClient, { ...settings, writable: false }, () => {});
+    const pool = poolOf(createClient, { ...settings, writable: false });
     const read = () => pool.read<{ isReadOnly: boolean }>({ text: 'read' }, []);
     await Promise.all(Array.from({ length: 10 }, read));
     assert.equal(server.opened, 10);
@@ -1389,10 +1382,9 @@ describe('a write that a read-only PostgreSQL rejects', () => {
 
 it('a statement without a result makes the pool check the host, and loses its connection at its limit', async (t) => {
   const hung = Promise.withResolvers<object>();
-  const pool = new PostgresPool(
+  const pool = poolOf(
     fakeDriver(() => hung.promise),
     { ...settings, pingTimeoutMs: 500 },
-    () => {},
   );
   const check = t.mock.method(pool.hosts, 'check', () => undefined);
   const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
@@ -1419,7 +1411,7 @@ it('a ping without an answer makes the pool use none of its earlier connections 
   const { driver, statements } = heldDriver(async () => {
     opened += 1;
   });
-  const pool = new PostgresPool(driver, { ...settings, pingTimeoutMs: 1 }, () => {});
+  const pool = poolOf(driver, { ...settings, pingTimeoutMs: 1 });
   const read = async () => {
     const call = pool.read(prepared('SELECT 1'), []);
     const before = statements.length;
@@ -1448,7 +1440,7 @@ for (const [first, expected, effect] of [
     const { driver, statements } = heldDriver(async () => {
       opened += 1;
     });
-    const pool = new PostgresPool(driver, settings, () => {});
+    const pool = poolOf(driver, settings);
     const start = async (kind: 'read' | 'ping') => {
       const call = kind === 'ping' ? pool.ping({ text: kind }) : pool.read({ text: kind }, []);
       const before = statements.length;
@@ -1473,10 +1465,9 @@ for (const [first, expected, effect] of [
 
 it('a statement that runs for 100 ms after its call was aborted loses its connection', async (t) => {
   const hung = Promise.withResolvers<object>();
-  const pool = new PostgresPool(
+  const pool = poolOf(
     fakeDriver(() => hung.promise),
     settings,
-    () => {},
   );
   const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
   t.mock.timers.enable({ apis: ['setTimeout'] });
