@@ -38,6 +38,7 @@ const abortGraceMs = 100;
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
 const slowMs = 5_000;
+const mixUpWarning = 'a connection pooler does not keep prepared statements: each is now parsed every time';
 const slowWarning = `opening PostgreSQL takes more than ${slowMs / 1_000} s: it migrates, waits for a lock or hangs`;
 
 /** Sends statements to one database, with bounded waiting and with retries where they are safe. */
@@ -188,9 +189,7 @@ export class PostgresPool {
     if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
     if (fault !== 'unprepared') return;
     this.#usesNames = false;
-    this.#settings.warn(
-      'a connection pooler does not keep prepared statements: each is now parsed every time',
-    );
+    this.#settings.warn(mixUpWarning);
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {

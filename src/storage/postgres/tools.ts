@@ -22,7 +22,8 @@ async function openToolPool(url: string, mustWrite = false): Promise<PostgresPoo
   const { Client } = await loadDriver();
   const { hosts, writable } = parseHosts(Client, url);
   const createClient = (connectionString: string) => new Client({ connectionString });
-  return new PostgresPool({ ...limits, hosts, createClient, writable: writable || mustWrite, warn: () => {} });
+  const settings = { ...limits, createClient, warn: () => {}, hosts, writable: writable || mustWrite };
+  return new PostgresPool(settings);
 }
 
 export async function openPostgresScratch(url: string): Promise<Scratch> {
