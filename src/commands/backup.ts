@@ -20,15 +20,14 @@ export const backup: Command = {
     const { env, stdout, stderr } = context;
     if (!file || file === '-') throw usageOf(help);
     const url = databaseUrl(flags, env);
-    const { file: pathOf, backUp } = schemeOf(url)?.persistent ?? {};
-    if (pathOf === undefined || backUp === undefined) {
+    const backUp = schemeOf(url)?.persistent?.backUp;
+    if (backUp === undefined) {
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }
-    const source = pathOf(url);
     let progress: Progress | undefined;
     const stop = new AbortController();
     onStop(context, () => stop.abort(new Error('stopped by a signal')));
-    await backUp(source, file, (done, total) => {
+    const source = await backUp(url, file, (done, total) => {
       // An error of this function ends the copy, which then removes its file.
       stop.signal.throwIfAborted();
       progress ??= createProgress(stderr, 'backup', total);

@@ -9,7 +9,7 @@ import type { ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
-export const startExaminations = [examineCertificates, examineOpenFiles, examineSharedFile];
+export const startExaminations = [examineCertificates, examineOpenFiles, examineSharing];
 
 /** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(
@@ -63,10 +63,9 @@ export async function examineOpenFiles({ config }: ParsedConfig): Promise<Findin
   return Number(limit) < needed ? [warn(`${what}, but its connections need ${needed}`, remedy)] : [ok(what)];
 }
 
-async function examineSharedFile({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
-  if (workers === 1 || schemeOf(database)?.persistent?.file === undefined) return [];
-  const { examineVersion } = await import('../storage/sqlite/examine.ts');
-  return [examineVersion(workers)];
+async function examineSharing({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
+  const finding = workers > 1 && (await schemeOf(database)?.persistent?.examineSharing?.(workers));
+  return finding ? [finding] : [];
 }
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */

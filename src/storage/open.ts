@@ -4,7 +4,7 @@ import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import { postgresPattern, unmetPostgresRequirement } from './postgres/hosts.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
-import type { backupSqlite } from './sqlite/backup.ts';
+import type { BackupProgress } from './sqlite/backup.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 import type { Scratch } from './store.ts';
 
@@ -26,16 +26,16 @@ export interface StoreScheme {
 }
 
 interface PersistentStore {
-  /** The path of its file; absent for stores without a file. */
-  readonly file?: (url: string) => string;
   /** Whether two URLs lead to one store. Both stores must exist. */
   readonly isSame: (one: string, other: string) => Promise<boolean>;
   /** Examines a store, or standbys, without changing it. */
   readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
+  /** Examines whether this number of processes may write to one store; absent if any number may. */
+  readonly examineSharing?: (processes: number) => Promise<Finding>;
   /** Prepares empty stores beside the one at a URL. */
   readonly scratch: (url: string) => Promise<Scratch>;
-  /** Copies the file of a store to another path; absent if the database has its own tools for backups. */
-  readonly backUp?: typeof backupSqlite;
+  /** Copies a store into a new file; absent if the database has its own tools. Resolves to the path of its file. */
+  readonly backUp?: (url: string, target: string, onProgress: BackupProgress) => Promise<string>;
 }
 
 /** All kinds of stores. Help, configuration and commands use this list. */
@@ -58,15 +58,16 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     persistent: {
-      file: sqlitePath,
       async isSame(one, other) {
         const { identityAt } = await import('./sqlite/file.ts');
         return identityAt(sqlitePath(one)) === identityAt(sqlitePath(other));
       },
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
+      examineSharing: async (...args) => (await import('./sqlite/examine.ts')).examineVersion(...args),
       scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
-      backUp: async (...args) => (await import('./sqlite/backup.ts')).backupSqlite(...args),
+      backUp: async (url, ...args) =>
+        (await import('./sqlite/backup.ts')).backupSqlite(sqlitePath(url), ...args),
     },
   },
   {

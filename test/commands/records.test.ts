@@ -31,14 +31,12 @@ async function postsOf(count: number, body: string) {
 const maxPosts = 2_500;
 
 describe('a missing source', () => {
-  for (const { form, persistent } of storeSchemes) {
-    const file = persistent?.file;
-    if (file === undefined) continue;
+  const forms = storeSchemes.filter(({ persistent }) => persistent).map(({ form }) => form);
+  for (const form of forms.filter((one) => one.includes('PATH'))) {
     it(`is not created: ${form}`, async () => {
       const folder = temporaryFolder();
-      const url = form.replace('PATH', join(folder, 'folder', 'missing'));
-      const path = file(url);
-      assert.ok(path);
+      const path = join(folder, 'folder', 'missing');
+      const url = form.replace('PATH', path);
       const isExpected = ({ message }: Error) => message.endsWith(` ${path}: there is no such file`);
       await assert.rejects(openSource(url, process.stderr), isExpected);
       assert.deepEqual(readdirSync(folder), []);
@@ -46,12 +44,13 @@ describe('a missing source', () => {
 
     it(`is not made of an empty file: ${form}`, async () => {
       const folder = temporaryFolder();
-      const url = form.replace('PATH', join(folder, 'empty'));
-      writeFileSync(file(url), '');
+      const path = join(folder, 'empty');
+      const url = form.replace('PATH', path);
+      writeFileSync(path, '');
       const message = / it has no tables of this service$/;
       await assert.rejects(openSource(url, process.stderr), { kind: 'unavailable', message });
       assert.deepEqual(readdirSync(folder), ['empty']);
-      assert.equal(statSync(file(url)).size, 0);
+      assert.equal(statSync(path).size, 0);
     });
   }
 });

@@ -15,13 +15,14 @@ const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;
 
-type Progress = (donePages: number, allPages: number) => void;
+export type BackupProgress = (donePages: number, allPages: number) => void;
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
  * or absent, and an existing file is never overwritten. Fails if the file is damaged, or is not one of this service.
+ * Resolves to `path`.
  */
-export async function backupSqlite(path: string, target: string, onProgress: Progress = () => {}) {
+export async function backupSqlite(path: string, target: string, onProgress: BackupProgress = () => {}) {
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
   try {
@@ -36,6 +37,7 @@ export async function backupSqlite(path: string, target: string, onProgress: Pro
     refuseExisting(to);
     await rename(part, to);
     await syncFolder(dirname(to));
+    return path;
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(diskError(caught) ?? caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
@@ -54,7 +56,7 @@ function refuseExisting(path: string): void {
   if (stale !== undefined) throw new Error(`${stale} of an earlier file exists`);
 }
 
-async function copy(from: string, to: string, onProgress: Progress): Promise<void> {
+async function copy(from: string, to: string, onProgress: BackupProgress): Promise<void> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
   using db = await openShared(from, busyTimeoutMs, (opened) => {
     requireTables(opened);
