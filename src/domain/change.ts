@@ -56,10 +56,12 @@ export function toChangePage(changes: readonly Change[], limit: number, upto: nu
 }
 
 export function isWanted({ type, record }: Change, { types, userId }: ChangeQuery): boolean {
-  return (
-    (types === undefined || types.includes(type)) &&
-    (userId === undefined || ('userId' in record ? record.userId : record.id) === userId)
-  );
+  return (types === undefined || types.includes(type)) && (userId === undefined || userOf(record) === userId);
+}
+
+/** The id of the user whose changes include those of a record: a user itself, or the one that it belongs to. */
+export function userOf(record: Row): number {
+  return 'userId' in record ? record.userId : record.id;
 }
 
 /** The default number of changes that a store keeps; 0: no feed. */

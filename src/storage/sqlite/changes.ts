@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
-import { ChangesGone, changeTypes, importPosition, toChangePage } from '../../domain/change.ts';
+import { ChangesGone, changeTypes, importPosition, toChangePage, userOf } from '../../domain/change.ts';
 import { limitSql } from '../sql.ts';
 import { prepareRows } from './reads.ts';
 
@@ -46,10 +46,10 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     restart,
 
     add(type: ChangeType, record: Change['record'], { requestId, key }: Origin = {}): void {
-      const userId = 'userId' in record ? record.userId : record.id;
       try {
         if (changesKept > 0) {
-          insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
+          const values = [type, Date.now(), JSON.stringify(record), userOf(record)];
+          insert.run(...values, requestId ?? null, key ?? null);
           untrimmed += 1;
           if (untrimmed < changesPerTrim) return;
           untrimmed = 0;
