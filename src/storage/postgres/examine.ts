@@ -4,9 +4,11 @@ import type { Client } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts';
+import { storeNumbers } from '../options.ts';
 import { firstOf, processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
+import { feedConnections } from './pool.ts';
 import { findVersion, foreignMeta, hiddenRows, schemaVersion } from './schema.ts';
 import { type ServerState, stateSql } from './server-state.ts';
 
@@ -15,8 +17,8 @@ const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
 const showRows = `${ownTables}, or add policies that show all rows`;
-// Ten for calls, one for pings and two for the feed of changes.
-const connectionsOfProcess = 13;
+// For calls, for the feed of changes, and for pings.
+const connectionsOfProcess = storeNumbers.poolSize[0] + feedConnections + 1;
 
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(url: string, options: ExamineOptions = {}): Promise<Finding[]> {
