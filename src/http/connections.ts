@@ -27,11 +27,12 @@ export class Connections {
   readonly #observe: Observe;
   /** The accepted connections that are not read yet. None is idle, so no search needs them. */
   readonly #unread = new Set<Socket>();
-  /** The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. */
+  /**
+   * The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. A search for an
+   * idle one begins at the first, and moves those that it has checked to the end.
+   */
   readonly #open = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** Where the search for an idle connection continues. */
-  #search: Iterator<Socket> = this.#open.values();
   #warnedAt = Number.NEGATIVE_INFINITY;
 
   /** `max` is 0 for no limit. */
@@ -93,10 +94,14 @@ export class Connections {
     const now = performance.now();
     let longest: Socket | undefined;
     let since = now - minIdleMs;
-    for (let checks = 0; checks < maxChecks; checks += 1) {
-      const { done, value: socket } = this.#search.next();
-      if (done) this.#search = this.#open.values();
-      else if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
+    let checks = 0;
+    // Do not keep an iterator for the next search: it would keep all connections in memory that close in the meantime.
+    for (const socket of this.#open) {
+      if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
+      this.#open.delete(socket);
+      this.#open.add(socket);
+      checks += 1;
+      if (checks === maxChecks) break;
     }
     if (longest === undefined) return false;
     if (now - this.#warnedAt >= warnEveryMs) {

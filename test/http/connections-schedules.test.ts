@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
+import { countKept } from '../support/garbage.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
@@ -283,3 +284,22 @@ testSchedules(
     await Promise.all(Array.from({ length: 1 + scheduler.random.below(3) }, () => serve(new FakeSocket())));
   },
 );
+
+it('connections that have closed are not kept in memory, also after a search for an idle one', async () => {
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const connections = new Connections(server as unknown as Server, 50, () => undefined);
+  // V8 replaces the table of a `Set` as it grows and shrinks. Each table points to the next one.
+  const openAndClose = (count: number): WeakRef<FakeSocket>[] => {
+    const sockets = Array.from({ length: count }, () => new FakeSocket());
+    for (const socket of sockets) {
+      server.emit('connection', socket);
+      connectionOf(socket as unknown as Socket).idleSince = Number.NEGATIVE_INFINITY;
+    }
+    assert.equal(connections.count, Math.min(count, 50));
+    for (const socket of sockets) socket.destroy();
+    return sockets.map((socket) => new WeakRef(socket));
+  };
+  const closed = [40, 60, 40].flatMap(openAndClose);
+  assert.deepEqual(connections.sockets, []);
+  assert.equal(await countKept(closed), 0);
+});

@@ -6,14 +6,13 @@ import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { until } from '../kit/until.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
+import { countKept } from '../support/garbage.ts';
 import { runTool } from '../support/tool.ts';
 
 // Everything in a process that a library could change or leak.
@@ -27,11 +26,6 @@ function traces() {
     globals: Object.getOwnPropertyNames(globalThis).length,
     environment: createHash('sha256').update(JSON.stringify(process.env)).digest('hex'),
   };
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  runInNewContext('gc')();
 }
 
 /** Closed handles are removed at the end of a turn of the event loop, after the other side has closed its end too. */
@@ -67,12 +61,7 @@ it('fifty services that start and close leak no handles, listeners, globals or m
   for (let n = 0; n < 50; n += 1) closed.push(await round(n % 5 === 0));
   await settle();
   assert.deepEqual(traces(), before);
-  collectGarbage();
-  assert.equal(
-    closed.filter((service) => service.deref() !== undefined).length,
-    0,
-    'some services are still in memory',
-  );
+  assert.equal(await countKept(closed), 0, 'some services are still in memory');
 });
 
 it('a service prints no output, handles no signals, and does not keep the process alive after close', async () => {
