@@ -59,7 +59,9 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     else {
       // The response to the head, such as 401, may come before the first bytes of the body.
       outgoing.flushHeaders();
-      pipeline(body, outgoing).catch(fail);
+      // A stream can fail without a reason, which `pipeline` takes for success.
+      const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
+      pipeline(body, outgoing).then(failIfUnsent, fail);
     }
     return await promise;
   };

@@ -350,6 +350,13 @@ describe('the fetch handler', () => {
     assert.equal(await repository.users.count({}), 0);
   });
 
+  it('rejects when the body of the request fails without a reason', async () => {
+    const { handle, repository } = create();
+    const body = new ReadableStream({ pull: (controller) => controller.error() });
+    await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the body of the request failed/);
+    assert.equal(await repository.users.count({}), 0);
+  });
+
   it('rejects a header with a control character, and opens no connection for it', async (t) => {
     const { handle } = create();
     const connections: number[] = [];
