@@ -31,6 +31,25 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
       await firstNameIs(page, 'user 001');
     });
 
+    await t.test('a list and a user that fail without the store are shown when it is ready', async () => {
+      const error = { status: 503, json: { error: 'the store does not answer' } };
+      for (const path of ['**/users?*', '**/users/2', '**/health/ready'])
+        await page.route(path, (route) => route.fulfill(error));
+      await showView(page, '/users/2?limit=50');
+      const failures = page.getByRole('status').filter({ hasText: 'the store does not answer (503)' });
+      await failures.nth(1).waitFor();
+      // It is read again only when the service is ready.
+      await page.unroute('**/users?*');
+      await page.unroute('**/users/2');
+      await page.waitForResponse('**/health/ready');
+      await page.waitForResponse('**/health/ready');
+      assert.equal(await failures.count(), 2);
+      await page.unroute('**/health/ready');
+      await page.getByText('User 2 · version').waitFor();
+      await firstNameIs(page, 'user 001');
+      assert.equal(await failures.count(), 0);
+    });
+
     await t.test('the next page is shown from its top', async () => {
       await page.setViewportSize({ width: 1280, height: 500 });
       await showView(page, '/?limit=50');

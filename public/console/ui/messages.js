@@ -1,8 +1,10 @@
 // @ts-check
 import { ApiError, hasStatus } from '../api/client.js';
+import { probe, wait } from '../api/connection.js';
 import { byId, el } from './dom.js';
 
 const toastMs = 5_000;
+const readyPauseMs = 3_000;
 
 /**
  * Reports a completed action on the screen and to screen readers.
@@ -98,7 +100,8 @@ function replaceState(place, ...states) {
 }
 
 /**
- * Shows the reason of a failed read, the request id for the log of the service, and a button to retry.
+ * Shows the reason of a failed read, the request id for the log of the service, and a button to retry. If the service is
+ * not available, also retries when it is ready.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {unknown} error
@@ -114,6 +117,19 @@ export function showFailure(place, title, error, retry) {
   // Inside a status, screen readers would read an alert twice.
   if (place.closest('[role="status"]') === null) place.firstElementChild?.setAttribute('role', 'alert');
   place.querySelector('p')?.after(...requestIdLine(error));
+  if (hasStatus(error, 503) && place.firstElementChild) void retryWhenReady(place.firstElementChild, retry);
+}
+
+/**
+ * @param {Element} state that is removed when something else is shown
+ * @param {() => void} retry
+ */
+async function retryWhenReady(state, retry) {
+  for (;;) {
+    await wait(readyPauseMs);
+    if (!state.isConnected) return;
+    if ((await probe('health/ready', undefined))?.status === 200) return state.isConnected && retry();
+  }
 }
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
