@@ -144,9 +144,11 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         await form.getByLabel('Name').fill('Ada');
         assert.equal(await textAfter('#detail'), 'none');
         assert.equal(await textAfter('#detail form .actions'), 'none');
+        const place = await form.boundingBox();
         await form.getByRole('button', { name: 'Save' }).click();
         await page.locator('form[aria-busy="true"]').waitFor();
         assert.equal(await textAfter('#detail form .actions'), '"Waiting for the service…"');
+        assert.deepEqual(await form.boundingBox(), place, 'the form grows');
         // Without a response, the console would cancel it after 15 s.
         const failed = page.waitForEvent('requestfailed', { timeout: 10_000 });
         await form.getByRole('button', { name: 'Discard' }).click();
