@@ -112,9 +112,12 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
         assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
         assert.equal(await form.getByText('Another person has changed').isVisible(), false);
+        const save = form.getByRole('button', { name: 'Save' });
+        const place = await save.boundingBox();
         await send(http, 'PATCH /users/4', { json: { name: 'Eva' } });
         await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
         assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
+        assert.deepEqual(await save.boundingBox(), place, 'the conflict moves no field and no button');
       },
     );
 
