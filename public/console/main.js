@@ -124,6 +124,7 @@ function apply({ type, version, data }) {
   if (what === 'updated' && (kind === 'user' ? users : postsApi).hasSaved(data, version)) return;
   const tagged = { record: data, etag: `"${version}"` };
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
+  if (kind === 'user') controls.markTotal(what);
   if (what === 'created') {
     if (kind !== 'user') posts.add(data);
     else if (list.willShow(data)) feed.add(data.id);

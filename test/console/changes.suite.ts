@@ -134,6 +134,37 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       assert.equal(await page.getByText('changed by another person').count(), 0);
     });
 
+    await t.test('changes mark a count that they make old', async () => {
+      const mark = (): Promise<unknown> =>
+        page.evaluate("getComputedStyle(document.querySelector('#total'), '::after').content");
+      await send(http, 'POST /users', { json: { name: 'Mia' } });
+      await show();
+      await showView(page, '/?limit=10');
+      const count = async (text: RegExp) => {
+        await page.getByRole('button', { name: 'Count all', disabled: false }).click();
+        await page.locator('#total:not([data-old])', { hasText: text }).waitFor();
+        assert.equal(await mark(), 'none');
+      };
+      for (const [filter, change, json, text] of [
+        ['', 'POST /users', { name: 'Mio' }, /in all$/],
+        ['&name=M', 'PATCH /users/1', { name: 'Moe' }, /begin with/],
+      ] as const) {
+        await showView(page, `/?limit=10${filter}`);
+        // A page with all of its users needs no button to count them.
+        await page.locator('#count-button').evaluate((button) => button.removeAttribute('hidden'));
+        await count(text);
+        await send(http, change, { json });
+        await page.locator('#total[data-old]').waitFor();
+        assert.equal(await mark(), '", before later changes"');
+        await count(text);
+      }
+      await showView(page, '/?limit=10');
+      await count(/in all$/);
+      await send(http, 'PATCH /users/1', { json: { name: 'Ann' } });
+      await row(page, 'Ann').waitFor();
+      assert.equal(await mark(), 'none');
+    });
+
     await t.test('changes do not include the changes of the page itself', async () => {
       await show(5);
       const form = page.getByRole('form', { name: 'Edit user' });

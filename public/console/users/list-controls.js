@@ -50,6 +50,7 @@ export function createListControls(navigation, users) {
       const url = apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`);
       const number = await users.count(url, signal);
       total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
+      delete total.dataset['old'];
     } catch (error) {
       if (signal.aborted) return;
       announce(`The users could not be counted: ${explain(error)}`);
@@ -80,6 +81,15 @@ export function createListControls(navigation, users) {
     },
 
     forgetTotal,
+
+    /**
+     * Marks the count after another person's change of a user.
+     * @param {string | undefined} what happened
+     */
+    markTotal(what) {
+      // Without a filter, a changed user is still counted.
+      if (what !== 'updated' || filterOf(shown).size > 0) total.dataset['old'] = '';
+    },
 
     /** Removes the outdated count, but does not stop one that is running: its request is sent again. */
     clearTotal() {
