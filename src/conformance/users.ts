@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DomainError } from '../domain/errors.ts';
 import { userBodies } from '../domain/user.ts';
-import { addUsers, columnOf, type Fixture, fullUsers, keyed } from './fixture.ts';
+import { addUsers, type Fixture, fullUsers, keyed } from './fixture.ts';
 
 const [full] = fullUsers;
 
@@ -11,18 +11,6 @@ const replacement = userBodies.parseReplacement({ name: 'Eve' }, {});
 
 export function testUsers(fixture: Fixture): void {
   describe('fields and versions of users', () => {
-    it('assigns ascending ids from 1', async (t) => {
-      const repository = await fixture.open(t);
-      assert.deepEqual(columnOf(await addUsers(repository, 'a', 'b', 'c'), 'id'), [1, 2, 3]);
-    });
-
-    it('creates a user without optional fields', async (t) => {
-      const repository = await fixture.open(t);
-      const created = await repository.users.create({ name: 'Ada' });
-      assert.deepEqual(created.value, { id: 1, name: 'Ada', version: 1 });
-      assert.deepEqual(await repository.users.get(1), { id: 1, name: 'Ada', version: 1 });
-    });
-
     it('removes all optional fields of a user, and then has nothing to remove', async (t) => {
       const repository = await fixture.open(t);
       await repository.users.create(full);
