@@ -1,7 +1,7 @@
 import type { ChangePage, ChangeQuery } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
-import { type ListQuery, toPage } from '../domain/list-query.ts';
+import { toPage } from '../domain/list-query.ts';
 import type { RecordKind } from '../domain/record.ts';
 import type {
   Answer,
@@ -21,7 +21,7 @@ type AnyCollection = Collection<object, object, AnyQuery, undefined>;
 export interface TableOperations {
   get(key: Key, options?: CallOptions): Answer<Row | undefined>;
   /** The rows of a page, without their versions, and one more if more rows follow. */
-  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<readonly object[]>;
+  list(query: AnyQuery, options?: CallOptions): Answer<readonly object[]>;
   count(filter: object, options?: CallOptions): Answer<number>;
   /** `undefined` when the record would belong to a missing one. */
   create(record: object, options?: CreateOptions): Answer<Created<Row> | undefined>;
@@ -106,7 +106,8 @@ export function createStore(backend: StoreBackend): Store {
         }
       },
       list: guarded(async (query, options) => {
-        const rows = await records.list({ ...query.filter, ...owner }, query, options);
+        const ofOwner = { ...query, filter: { ...query.filter, ...owner } };
+        const rows = await records.list(ofOwner, options);
         return rows.length > 0 ? toPage(rows, query) : ifOwned({ items: rows }, options);
       }),
       count: guarded(async (filter, options) => {

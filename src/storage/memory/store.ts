@@ -50,7 +50,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     };
     return {
       get: find,
-      list: (filter, query) => pageOf(matching(table, rows[kind], filter), query),
+      list: (query) => pageOf(matching(table, rows[kind], query.filter), query),
       count: (filter) => matching(table, rows[kind], filter).length,
       create(record, options) {
         return once(options, () => {

@@ -1,11 +1,11 @@
 import { invalid } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
-import { type ListQuery, maxLimit, type Sort } from '../../domain/list-query.ts';
+import { maxLimit, type Sort } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import type { CallOptions } from '../../domain/repository.ts';
+import type { AnyQuery, CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { TableOperations } from '../store.ts';
-import { columnNames, fromNames, type NamedRow, tables } from '../tables.ts';
+import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -32,8 +32,8 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
           return row && fromNames<Row>(columns, row);
         },
 
-        async list(filter, query, { signal } = {}) {
-          const { sql, values } = pageStatement(listOf(table, filter), query);
+        async list(query, { signal } = {}) {
+          const { sql, values } = pageStatement(table, query);
           const rows = await pool.read<NamedRow>(sql, values, signal);
           return rows.map((row) => fromNames<Row>(listed, row));
         },
@@ -80,7 +80,8 @@ function binder(values: Value[]): Bind {
  * The statement for the rows of a page and one more. Its limit is a parameter, so that few statements exist, and stay
  * prepared. Without the constant inner limit, the planner would expect a tenth of the table, and plan each call again.
  */
-function pageStatement(list: List, { sort, limit, start }: ListQuery<string>) {
+function pageStatement(table: Table, { filter, sort, limit, start }: AnyQuery) {
+  const list = listOf(table, filter);
   const values: Value[] = [];
   const bind = binder(values);
   const maxRows = Math.max(limit, maxLimit) + 1;

@@ -1,8 +1,8 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Row } from '../../domain/kinds.ts';
-import type { ListQuery } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import type { AnyQuery } from '../../domain/repository.ts';
+import { type Bind, findSql, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
 // More than the number of statements that clients commonly use.
@@ -12,8 +12,8 @@ const maxCached = 256;
 export function sqliteReads(db: DatabaseSync) {
   const statements = createCache<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
-  const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
-    const { sql, parameters } = pageStatement(listOf(table, filter), query);
+  const planPage = (table: Table, query: AnyQuery) => {
+    const { sql, parameters } = pageStatement(table, query);
     return { statement: prepare(sql), parameters };
   };
   // The same pages by number are read repeatedly, but a page after a position is usually read once.
@@ -27,9 +27,9 @@ export function sqliteReads(db: DatabaseSync) {
           const row = find.get(...key);
           return row && toRecord<Row>(table.columns, row);
         },
-        list(filter: object, query: ListQuery<string>) {
-          const { start, sort, limit } = query;
-          const plan = () => planPage(table, filter, query);
+        list(query: AnyQuery) {
+          const { filter, start, sort, limit } = query;
+          const plan = () => planPage(table, query);
           const { statement, parameters } =
             'after' in start
               ? plan()
@@ -90,7 +90,8 @@ function binder(parameters: SQLInputValue[]): Bind {
 const deepOffset = 200;
 
 /** The statement for the rows of a page and one more. It merges several ranges, each in the order of its index. */
-function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
+function pageStatement(table: Table, { filter, sort, start, limit }: AnyQuery) {
+  const list = listOf(table, filter);
   const parameters: SQLInputValue[] = [];
   const bind = binder(parameters);
   const offset = 'offset' in start ? start.offset : 0;

@@ -20,8 +20,8 @@ it('lists of all limits, pages and positions use a few statements, so that all o
         const query = userQuery(`sort=${sort}${filter}&limit=${limit}`);
         const after = query.sort.map(({ field }) => (field === 'id' ? limit : `value ${limit}`));
         for (const start of [{ offset: 0 }, { offset: limit }, { after }]) {
-          await users.list(query.filter, { ...query, start });
-          await posts.list({ userId: limit }, { ...postQuery(`limit=${limit}`), start });
+          await users.list({ ...query, start });
+          await posts.list({ ...postQuery(`limit=${limit}`), filter: { userId: limit } as object, start });
         }
       }
     }
@@ -33,6 +33,6 @@ it('lists of all limits, pages and positions use a few statements, so that all o
 it('a list after a text with U+0000, which only other databases have, is invalid', async () => {
   const pool: Parameters<typeof postgresReads>[0] = { read: async () => assert.fail('it was sent') };
   const { users } = postgresReads(pool, { ping: async () => undefined }).operations;
-  const list = users.list({}, { ...userQuery('sort=name'), start: { after: ['a\0b', 1] } });
+  const list = users.list({ ...userQuery('sort=name'), start: { after: ['a\0b', 1] } });
   await assert.rejects(async () => list, { kind: 'invalid', message: 'a text must not contain U+0000' });
 });

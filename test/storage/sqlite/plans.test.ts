@@ -92,7 +92,7 @@ describe('query plans of SQLite', () => {
     for (const start of [query.start, { offset: 20 }, { after: positionOf(row, query.sort) }]) {
       const reads = sqliteReads(db);
       statements = [];
-      reads.operations[kind].list(filter, { ...query, start });
+      reads.operations[kind].list({ ...query, filter, start });
       const [sql = '', ...more] = statements;
       assert.deepEqual(more, [], 'a page must be one statement');
       const steps = planOf(sql).filter((step) => !['MERGE (UNION ALL)', 'LEFT', 'RIGHT'].includes(step));
@@ -139,7 +139,7 @@ describe('query plans of SQLite', () => {
     it(`read the matching names of a search sorted by ${sort} along their index, and sort them`, () => {
       statements = [];
       const query = userQuery(`name=A&sort=${sort}`);
-      sqliteReads(db).operations.users.list(query.filter, query);
+      sqliteReads(db).operations.users.list(query);
       assert.deepEqual(planOf(statements.at(-1) ?? ''), [
         'SEARCH users USING COVERING INDEX users_by_name (name>? AND name<?)',
         'USE TEMP B-TREE FOR ORDER BY',
@@ -157,7 +157,7 @@ describe('query plans of SQLite', () => {
       const query = userQuery(text);
       for (const start of [query.start, { after: positionOf(user, query.sort) }]) {
         statements = [];
-        sqliteReads(db).operations.users.list(query.filter, { ...query, start });
+        sqliteReads(db).operations.users.list({ ...query, start });
         const steps = planOf(statements.at(-1) ?? '').filter((step) => / users USING /.test(step));
         assert.ok(steps.length > 0);
         for (const step of steps) assert.equal(step, 'SEARCH users USING INTEGER PRIMARY KEY (rowid=?)');
