@@ -93,6 +93,11 @@ export function valueTaken(cause: unknown): DomainError {
   return new DomainError('conflict', message, { cause, isFinal: true });
 }
 
+/** The failure of a write that had no effect, although nothing that it refers to is missing. */
+export function changePrevented(): DomainError {
+  return DomainError.from(new Error('a trigger has prevented the change'));
+}
+
 export function keyReused(): DomainError {
   return new DomainError('unprocessable', 'Idempotency-Key was used before, for another request');
 }

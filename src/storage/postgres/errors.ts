@@ -44,9 +44,6 @@ const tookTooLong = (cause: unknown) =>
 
 export const overloaded = () => new DomainError('overloaded', 'too many requests wait for the database');
 
-/** The error of a write that had no effect, although nothing that it refers to is missing. */
-export const prevented = () => DomainError.from(new Error('a trigger has prevented the change'));
-
 /** By SQLSTATE or its start, some with a severity. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },

@@ -1,5 +1,5 @@
 import { importPosition } from '../../domain/change.ts';
-import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
+import { changePrevented, keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { maxVersion, recordKinds } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
@@ -17,7 +17,7 @@ import {
 } from '../tables.ts';
 import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
-import { contended, prevented } from './errors.ts';
+import { contended } from './errors.ts';
 import { type IdempotencyKeys, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -69,7 +69,7 @@ export function tableWrites(
       const [row] = await (key === undefined
         ? write<Inserted>(insert, values, options)
         : write<Inserted>(insertOnce, [key, fingerprint, keys.ttlMs, ...values], options));
-      if (row === undefined && !hasParent) throw prevented();
+      if (row === undefined && !hasParent) throw changePrevented();
       if (row === undefined) return undefined;
       if (row.outcome === 'busy') throw keyInUse();
       if (row.fingerprint !== fingerprint) throw keyReused();
@@ -91,7 +91,7 @@ export function tableWrites(
         table.checkVersion(record, options.expected);
         if (table.patched(record, patch) === record) return record;
         // No other write came between the attempts.
-        if (record.version === seen) throw prevented();
+        if (record.version === seen) throw changePrevented();
         if (attempt === maxUpdates) throw contended(new Error('the record changed before each attempt'));
         seen = record.version;
       }

@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementResultingChanges, StatementSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import type { Origin } from '../../domain/change.ts';
-import { keyReused } from '../../domain/errors.ts';
+import { changePrevented, keyReused } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
@@ -86,7 +86,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 /** Runs a statement that changes one row. Fails if a trigger of another program prevents the change. */
 function changeOne(statement: StatementSync, values: readonly SQLInputValue[]): StatementResultingChanges {
   const result = statement.run(...values);
-  if (result.changes === 0) throw new Error('a trigger has prevented the change');
+  if (result.changes === 0) throw changePrevented();
   return result;
 }
 
