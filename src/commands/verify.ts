@@ -30,6 +30,7 @@ export const verify: Command = {
     await using cleanup = removals(context);
     const opening = schemeOf(url)?.persistent?.scratch(url);
     const scratch = opening && (await adopt(cleanup, opening, (made) => made.remove()));
+    // A test passes only the store that it has closed, or whose keys must age.
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;
     const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {

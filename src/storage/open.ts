@@ -8,7 +8,7 @@ import type { BackupProgress } from './sqlite/backup.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 import type { Scratch } from './store.ts';
 
-/** The options of all stores. A store ignores those of the others. */
+/** The options of all stores. Each store checks all of them, and ignores those of the others. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
 
 /** A kind of store, selected by the scheme of its URL. */

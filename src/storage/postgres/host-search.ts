@@ -56,11 +56,12 @@ export class HostSearch {
     return !isDead && generation === this.generation;
   }
 
-  /** Whether a usable connection has completed a statement since a time; with `last`, one that opened before it. */
-  isServing(since: number, last?: Connection): boolean {
+  /** Whether a usable connection has completed a statement since a time: any, or one that is older than `other`. */
+  isServing(since: number, other?: Connection): boolean {
+    // In the order in which they opened.
     const open = [...this.#open];
-    const given = open.slice(0, last && open.indexOf(last));
-    return given.some((one) => one.succeededAt > since && this.isUsable(one));
+    const older = open.slice(0, other && open.indexOf(other));
+    return older.some((one) => one.succeededAt > since && this.isUsable(one));
   }
 
   /** Abandons a failed connection, and all others of its generation. */

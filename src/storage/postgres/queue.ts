@@ -120,6 +120,7 @@ export class ConnectionQueue {
     return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
   }
 
+  /** An idle connection, or else the right to open one, which would be one more than the open ones. */
   #takeFree(kind: CallKind): Slot | undefined {
     const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
     const opens =

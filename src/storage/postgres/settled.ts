@@ -58,7 +58,7 @@ export class Settled {
   needsWriters = true;
   #newest = 0;
   /** An earlier state, and those of its writers that still run. */
-  #pending: Pick<FeedState, 'newest' | 'writers'> = { newest: 0, writers: [] };
+  #pending: { readonly newest: number; readonly writers: readonly string[] } = { newest: 0, writers: [] };
 
   add({ newest, gone, unbroken, writers }: FeedState): void {
     const isBehind = newest < this.#newest;
@@ -79,7 +79,7 @@ export class Settled {
   #compare(newest: number, writers: readonly string[]): number {
     if (writers.length === 0) return newest;
     const pending = this.#pending;
-    const running = writers.filter((writer) => pending.writers?.includes(writer));
+    const running = writers.filter((writer) => pending.writers.includes(writer));
     const isOver = running.length === 0;
     this.#pending = isOver ? { newest, writers } : { newest: pending.newest, writers: running };
     return isOver ? pending.newest : 0;
