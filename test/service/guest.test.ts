@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
@@ -62,6 +63,31 @@ it('fifty services that start and close leak no handles, listeners, globals or m
   await settle();
   assert.deepEqual(traces(), before);
   assert.equal(await countKept(closed), 0, 'some services are still in memory');
+});
+
+it('a running service keeps nothing in memory of connections that have closed', async (t) => {
+  await using service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
+  const { http, grpc = '' } = await service.listen();
+  const accepted: WeakRef<object>[] = [];
+  const add = (message: unknown) => void accepted.push(new WeakRef(Object(message).socket));
+  subscribe('net.server.socket', add);
+  t.after(() => unsubscribe('net.server.socket', add));
+  const use = async (): Promise<void> => {
+    const [users] = await once(get(`${http}/users`, { agent: false }), 'response');
+    const stream = get(`${http}/changes`, { agent: false, headers: { accept: 'text/event-stream' } });
+    await once(stream, 'response');
+    await users.toArray();
+    stream.destroy();
+    const client = usersClient(t, grpc);
+    await getUser(client, 1);
+    client.close();
+  };
+  // Several at once, because V8 replaces the table of a `Set` when it has grown.
+  for (let rounds = 0; rounds < 3; rounds += 1) await Promise.all(Array.from({ length: 10 }, use));
+  const isOpen = () => process.getActiveResourcesInfo().includes('TCPSocketWrap');
+  await until(() => !isOpen(), 'all connections are closed');
+  assert.equal(accepted.length, 90);
+  assert.equal(await countKept(accepted), 0, 'some connections are still in memory');
 });
 
 it('a service prints no output, handles no signals, and does not keep the process alive after close', async () => {
