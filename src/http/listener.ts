@@ -5,7 +5,7 @@ import { connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply, reportRefusal } from './refusals.ts';
-import { type ErrorResponse, type Headers, HttpError, type Reply } from './reply.ts';
+import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
 import { HttpRequest, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
@@ -185,22 +185,31 @@ export class HttpListener {
     try {
       if (priority === 'limited') request.enter();
       const reply = handle(request);
-      const sent =
-        reply instanceof Promise
-          ? reply.then((reply) => this.#sendLater(request, reply))
-          : send(request, reply);
-      sent?.catch((caught: unknown) => this.#fail(request, caught));
-      return sent !== undefined;
+      if (!(reply instanceof Promise)) this.#sendLater(request, reply);
+      else {
+        const fail = (caught: unknown): void => this.#fail(request, caught);
+        reply.then((reply) => this.#sendLater(request, reply), fail);
+      }
+      return reply instanceof Promise;
     } catch (caught) {
       this.#fail(request, caught);
       return false;
     }
   }
 
-  // A commit ends many requests at the same moment. Their replies share the event loop with new requests.
-  #sendLater(request: HttpRequest, reply: Reply): Promise<void> | undefined {
-    if (scheduler.isFree(performance.now())) return send(request, reply);
-    return scheduler.wait().then(() => send(request, reply));
+  #sendLater(request: HttpRequest, reply: Reply): void {
+    // Many requests may wait for their replies to be sent, although they ran one after another.
+    if (!isStream(reply.body)) request.leave();
+    scheduler.addReply(() => {
+      try {
+        const sent = send(request, reply);
+        sent?.catch((caught: unknown) => this.#fail(request, caught));
+        return sent !== undefined;
+      } catch (caught) {
+        this.#fail(request, caught);
+        return false;
+      }
+    });
   }
 
   #fail(request: HttpRequest, caught: unknown): void {

@@ -22,14 +22,15 @@ type Task = () => unknown;
 /**
  * Shares the event loop between connections. In each turn, Node accepts one connection and reads the bytes that have
  * arrived. Then the scheduler takes over some of the accepted connections. If no other connection waits, or after many
- * turns without tasks, it runs tasks for about 2 ms: a new connection waits for a turn for each one before it.
+ * turns without tasks, it sends replies and runs tasks for about 2 ms: a new connection waits for a turn for each one
+ * before it.
  */
 export class Scheduler {
   /** In the order of arrival. Taken from both ends: in a flood, a new one need not wait for all others. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
-  readonly #started: (() => void)[] = [];
+  readonly #started: Task[] = [];
   readonly #tasks: Task[] = [];
   /** Streams, and other work that repeats. A fast client always makes its stream wait for another chunk. */
   readonly #chunks: (() => void)[] = [];
@@ -65,8 +66,15 @@ export class Scheduler {
 
   /** Runs a task, the start of a request, after those that wait, with the `AsyncLocalStorage` of its caller. */
   addTask(task: Task): void {
-    const caller = new AsyncResource('users-service');
-    this.#add(this.#tasks, () => caller.runInAsyncScope(task));
+    this.#addBound(this.#tasks, task);
+  }
+
+  /**
+   * Sends a reply after the requests that Node reads in this turn have run. Sending replies in a row takes much less
+   * processor time: the code of each step stays in the caches, and a client on the same machine stays awake.
+   */
+  addReply(send: Task): void {
+    this.#addBound(this.#started, send);
   }
 
   /** Resolves when a request that has started may continue. For work that repeats, use `pause`. */
@@ -82,6 +90,11 @@ export class Scheduler {
         resolve();
       });
     });
+  }
+
+  #addBound(queue: Task[], task: Task): void {
+    const caller = new AsyncResource('users-service');
+    this.#add(queue, () => caller.runInAsyncScope(task));
   }
 
   #add(queue: Task[], task: Task): void {
@@ -107,7 +120,7 @@ export class Scheduler {
       await this.#runTasks();
     }
     this.#isScheduled = false;
-    if (this.#waiting + this.#bodies.length > 0) this.#schedule();
+    if (this.#waiting + this.#started.length + this.#bodies.length > 0) this.#schedule();
   };
 
   #read(): void {
@@ -118,7 +131,7 @@ export class Scheduler {
   }
 
   get #waiting(): number {
-    return this.#connections.length + this.#started.length + this.#tasks.length + this.#chunks.length;
+    return this.#connections.length + this.#tasks.length + this.#chunks.length;
   }
 
   async #runTasks(): Promise<void> {

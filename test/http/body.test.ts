@@ -239,9 +239,11 @@ test('short chunks that wait to be read stop the connection like long ones', () 
 
 test('a packet of many short chunks ends the turn of its connection, also if no handler reads them', async (t) => {
   const count = 200_000;
+  const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   async function* chunks() {
     yield 'a';
+    begun.resolve();
     await ended.promise;
   }
   const handle: Handler = ({ raw }) => {
@@ -406,7 +408,10 @@ test('a body that is not read also ends the connection of a host that is no sock
   const { face } = await startKit(t, { 'POST /deaf': () => json(200, {}) });
   const [near, far] = duplexPair();
   createServer(face.onRequest).emit('connection', far);
-  near.write(post('/deaf', 'a'.repeat(100_000)));
+  const request = post('/deaf', 'a'.repeat(100_000));
+  near.write(request.slice(0, -1));
+  await once(near, 'readable');
+  near.write(request.slice(-1));
   assert.match(await text(near), /^HTTP\/1\.1 200 OK\r\n/);
 });
 
@@ -426,9 +431,11 @@ test('a body that is not read beside a stream is read in turns with other work',
 });
 
 test('the connection is closed at once after a stream during which the body that is not read has ended', async (t) => {
+  const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   async function* chunks() {
     yield 'a';
+    begun.resolve();
     await ended.promise;
   }
   let closed: Promise<unknown> | undefined;
@@ -440,7 +447,10 @@ test('the connection is closed at once after a stream during which the body that
   const { port } = await startKit(t, { 'POST /stream': handle });
   // Without timers, nothing but the end of the stream can close the connection.
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const wire = (await Wire.open(t, port)).write(post('/stream', 'a'.repeat(100_000)));
+  const request = post('/stream', 'a'.repeat(100_000));
+  const wire = (await Wire.open(t, port)).write(request.slice(0, -1));
+  await begun.promise;
+  wire.write(request.slice(-1));
   assert.equal((await wire.next()).status, 200);
   // Also if the client does not close it.
   await closed;

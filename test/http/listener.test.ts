@@ -62,6 +62,27 @@ test('a client that disconnects aborts its handler, and the request is no longer
   assert.equal(kit.face.inFlight, 0);
 });
 
+test('requests that arrive together all run before their replies are sent, and none counts after its run', async (t) => {
+  const order: string[] = [];
+  const handle: Handler = ({ response }) => {
+    order.push('run');
+    response.on('prefinish', () => order.push('send'));
+    return json(200, 'hello');
+  };
+  const kit = await startKit(
+    t,
+    { 'GET /hello': hello, 'GET /traced': handle },
+    { limits: { maxInFlight: 1 } },
+  );
+  const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, kit.port)));
+  for (const wire of wires) assert.equal((await wire.write(head('GET /hello')).next()).status, 200);
+  // The time of a turn does not end.
+  t.mock.method(performance, 'now', () => 0);
+  for (const wire of wires) wire.write(head('GET /traced'));
+  for (const wire of wires) assert.equal((await wire.next()).status, 200);
+  assert.deepEqual(order, ['run', 'run', 'run', 'send', 'send', 'send']);
+});
+
 test('pipelined requests run one after another, in their order', async (t) => {
   const { started, handle } = recorder();
   const kit = await startKit(t, { 'GET /{n}': handle });

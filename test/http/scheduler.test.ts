@@ -77,6 +77,23 @@ test('responses that have started continue before streams and new tasks', async 
   assert.equal(order[0], 'begun');
 });
 
+test('replies are sent in order at the end of a turn, before waiting tasks, and leave the turn free', async () => {
+  const scheduler = new Scheduler();
+  const order: string[] = [];
+  const does = (what: string) => () => {
+    order.push(what);
+    return false;
+  };
+  for (const name of ['a', 'b']) {
+    assert.ok(scheduler.isFree(1_000));
+    order.push(`run ${name}`);
+    scheduler.addReply(does(`send ${name}`));
+  }
+  scheduler.addTask(does('task'));
+  await turnsUntil(() => order.length === 5);
+  assert.deepEqual(order, ['run a', 'run b', 'send a', 'send b', 'task']);
+});
+
 for (const [chunkCount, taskCount, expected] of [
   [8, 8, ['cccctttt', 'ttttcccc']],
   [2, 10, ['cctttttt', 'tttt']],
