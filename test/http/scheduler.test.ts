@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Scheduler } from '../../src/http/scheduler.ts';
@@ -93,6 +94,24 @@ test('replies are sent in order at the end of a turn, before waiting tasks, and 
   await turnsUntil(() => order.length === 5);
   assert.deepEqual(order, ['run a', 'run b', 'send a', 'send b', 'task']);
 });
+
+for (const what of ['addTask', 'addReply'] as const) {
+  test(`${what} calls its function with the AsyncLocalStorage of its caller`, async () => {
+    const scheduler = new Scheduler();
+    const storage = new AsyncLocalStorage<string>();
+    const found: unknown[] = [];
+    for (const name of ['a', 'b']) {
+      storage.run(name, () =>
+        scheduler[what](() => {
+          found.push(storage.getStore());
+          return false;
+        }),
+      );
+    }
+    await turnsUntil(() => found.length === 2);
+    assert.deepEqual(found, ['a', 'b']);
+  });
+}
 
 for (const [chunkCount, taskCount, expected] of [
   [8, 8, ['cccctttt', 'ttttcccc']],
