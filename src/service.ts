@@ -7,14 +7,15 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
-import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
+import { HttpServer, type HttpTimeouts } from './http/server.ts';
+import { createHttp2Port, isSecure, type TlsOptions, tlsOf } from './http/tls.ts';
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
 import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
-export { certificatesOf, checkPair } from './http/server.ts';
+export { certificatesOf, checkPair } from './http/tls.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
@@ -163,7 +164,7 @@ export class Service implements AsyncDisposable {
       gate: this.#gate,
       limits: grpcLimits,
       pacer: scheduler,
-      tls: () => this.#tls,
+      server: createHttp2Port(this.#tls),
     });
     const grpcBound = await openPort('grpcPort', host, grpcPort, this.#grpc.server);
     return { http, grpc: authority(host, grpcBound.port) };
@@ -187,6 +188,8 @@ export class Service implements AsyncDisposable {
     const settings = tlsOf(tls);
     // Throws when the pair cannot be used, before the gRPC API is changed.
     this.#http?.setTls(settings);
+    const grpc = this.#grpc?.server;
+    if (grpc !== undefined && isSecure(grpc)) grpc.setSecureContext(settings);
     this.#tls = settings;
   }
 
