@@ -98,11 +98,6 @@ export class HttpRequest {
     return this.connection.signal;
   }
 
-  get commonHeaders(): Headers {
-    const { commonHeaders, corsHeaders } = this.shared;
-    return { ...commonHeaders, ...corsHeaders?.(this), 'x-request-id': this.id };
-  }
-
   get isAborted(): boolean {
     return this.raw.socket.destroyed;
   }

@@ -97,14 +97,20 @@ function isOver(response: ServerResponse): boolean {
 
 /** Writes the head. If the rest of the request body must be read, the connection closes when that is done. */
 function writeHead(request: HttpRequest, reply: Reply): void {
-  const { raw, response, connection, shared, commonHeaders } = request;
+  const { raw, response, connection, shared } = request;
   const { body, status } = reply;
+  const cors = shared.corsHeaders?.(request);
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
-  const headers: Record<string, string | number> = { ...commonHeaders, ...reply.headers };
+  const headers: Record<string, string | number> = {
+    ...shared.commonHeaders,
+    ...cors,
+    'x-request-id': request.id,
+    ...reply.headers,
+  };
   // Middleware of a host may have set a Vary too.
   const hostVary = response.getHeader('vary');
-  if (hostVary !== undefined || commonHeaders['vary'] !== undefined) {
-    const all = [hostVary, reply.headers?.['vary'], commonHeaders['vary']].flat();
+  if (hostVary !== undefined || cors?.['vary'] !== undefined) {
+    const all = [hostVary, reply.headers?.['vary'], cors?.['vary']].flat();
     headers['vary'] = all.filter((one) => one !== undefined).join(', ');
   }
   const length = isStream(body) ? body.length : Buffer.byteLength(body ?? '');
