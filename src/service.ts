@@ -8,14 +8,14 @@ import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts } from './http/server.ts';
-import { createHttp2Port, isSecure, type TlsOptions, tlsOf } from './http/tls.ts';
+import { certificatesOf, checkPair, createHttp2Port, isSecure, type TlsOptions, tlsOf } from './http/tls.ts';
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
 import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
-export { certificatesOf, checkPair } from './http/tls.ts';
+export { certificatesOf, checkPair };
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
@@ -144,8 +144,8 @@ export class Service implements AsyncDisposable {
     this.#cut.signal.throwIfAborted();
     // Read only now: `setTls` may have been called while the store opened.
     const tls = this.#tls;
-    const settings = { observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections };
-    this.#http = await step('tls', () => new HttpServer(settings));
+    await step('tls', () => tls && checkPair(tls));
+    this.#http = new HttpServer({ observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections });
     const bound = await openPort('port', host, port, this.#http.server);
     this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
@@ -179,18 +179,19 @@ export class Service implements AsyncDisposable {
   counters(): MetricsSnapshot {
     const inFlight = { http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight };
     const connections = { http: this.#http?.connections ?? 0, grpc: this.#grpc?.connections ?? 0 };
-    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, this.#http?.certificateEnd);
+    const certificates = this.#http && this.#tls ? certificatesOf(this.#tls) : [];
+    const ends = certificates.map((one) => one.validToDate.getTime() / 1000);
+    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, Math.min(...ends));
   }
 
-  /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, `listen` fails. */
+  /** Sets the certificate for new connections. Throws if the pair cannot be used. */
   setTls(tls: TlsOptions): void {
     if (this.#tls === undefined) throw new Error('the service has no TLS');
     const settings = tlsOf(tls);
-    // Throws when the pair cannot be used, before the gRPC API is changed.
-    this.#http?.setTls(settings);
-    const grpc = this.#grpc?.server;
-    if (grpc !== undefined && isSecure(grpc)) grpc.setSecureContext(settings);
+    checkPair(settings);
     this.#tls = settings;
+    for (const port of [this.#http, this.#grpc])
+      if (port !== undefined && isSecure(port.server)) port.server.setSecureContext(settings);
   }
 
   /** Replaces all API keys, from the next request on. Throws when a key is malformed. */

@@ -6,7 +6,7 @@ import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, loadHttps } from './node-http.ts';
 import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
-import { certificatesOf, checkPair, isSecure, limitKeys, type TlsOptions } from './tls.ts';
+import { limitKeys, type TlsOptions } from './tls.ts';
 
 export interface HttpServerOptions {
   readonly tls?: TlsOptions | undefined;
@@ -39,8 +39,6 @@ const sweepEveryMs = 50;
 export class HttpServer {
   readonly server: Server;
   readonly #connections: Connections;
-  /** When the first certificate of the chain ends, in seconds since 1970; infinite without TLS. */
-  certificateEnd = Infinity;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
@@ -66,7 +64,6 @@ export class HttpServer {
     const secure = tls && { ...tls, ...settings };
     const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
     this.server = server;
-    if (tls !== undefined) this.setTls(tls);
     limitKeys(server);
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
@@ -88,13 +85,6 @@ export class HttpServer {
     this.server.on('request', listener);
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
     this.server.on('checkContinue', listener).on('checkExpectation', listener);
-  }
-
-  /** Sets the certificate for new connections. Open connections keep the previous one. */
-  setTls(tls: TlsOptions): void {
-    checkPair(tls);
-    this.certificateEnd = Math.min(...certificatesOf(tls).map((one) => one.validToDate.getTime() / 1000));
-    if (isSecure(this.server)) this.server.setSecureContext(tls);
   }
 
   /**
