@@ -171,10 +171,10 @@ describe('a signal to the service', () => {
     const idle = await Wire.open(t, port);
     idle.write(head('GET /health'));
     await idle.next();
-    const half = await Wire.open(t, port);
-    half.write('GET /health HTTP/1.1\r\nHo');
-    const slow = await Wire.open(t, port);
     const whole = post('/users', '{"name":"Ada"}');
+    const half = await Wire.open(t, port);
+    half.write(whole.slice(0, -1));
+    const slow = await Wire.open(t, port);
     slow.write(whole.slice(0, -1));
     await (await fetch(`${running.http}/health`)).text();
 
