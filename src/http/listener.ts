@@ -130,7 +130,7 @@ export class HttpListener {
     const { longLived, stalled, failedStatus } = request;
     const { url = '' } = request.raw;
     const hasFailed = stalled || (failedStatus !== undefined && failedStatus >= 500);
-    // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
+    // A client ends an endless reply by disconnecting.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
     this.#shared.observe({
       type: 'request',

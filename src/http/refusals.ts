@@ -183,13 +183,3 @@ function readRest(rest: Readable, socket: Duplex, close: () => void, isHurried: 
     socket.once('close', () => clearInterval(timer));
   };
 }
-
-/**
- * Starts a timer that closes the connection if the client reads so little of a response that the buffers of the kernel
- * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
- */
-export function startStallTimer({ response, shared }: HttpRequest): () => void {
-  const ms = shared.limits.writeTimeoutMs;
-  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
-  return () => clearTimeout(timer);
-}

@@ -68,12 +68,13 @@ export class HttpRequest {
   template: string | undefined;
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
-  #isCounted = false;
+  /** Whether the reply is a stream without an end. It is complete if its client has read all of it so far. */
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
-  /** Whether it uses memory, such as bytes that the client must read before more are sent. */
+  /** Whether memory holds its body, or a part of the reply that its client has not read. */
   stalled = false;
+  #isCounted = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
 
@@ -173,6 +174,7 @@ export class HttpRequest {
     this.#isCounted = true;
   }
 
+  /** Ends what `enter` began, if it did. */
   leave(): void {
     if (this.#isCounted) this.shared.counted -= 1;
     this.#isCounted = false;
@@ -211,6 +213,7 @@ export class HttpRequest {
     this.leave();
   }
 
+  /** The response has ended, or its client has disconnected. */
   release(): void {
     if (!this.longLived) this.shared.inFlight -= 1;
     this.leave();

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from './node-http.ts';
-import { linger, startStallTimer } from './refusals.ts';
+import { linger } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
@@ -32,7 +32,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
 
 async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const { response } = request;
-  // A body that `send` has sliced is in memory until its last byte is sent.
+  // Unlike a stream of the handler, a body that `send` has sliced is in memory until its last byte is sent.
   const heldBytes = isStream(reply.body) ? undefined : body.length;
   let left = body.length ?? Number.POSITIVE_INFINITY;
   const chunks = body.chunks[Symbol.asyncIterator]();
@@ -68,6 +68,16 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
   } finally {
     await chunks.return?.();
   }
+}
+
+/**
+ * Starts a timer that closes the connection if the client reads so little of a response that the buffers of the kernel
+ * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
+ */
+function startStallTimer({ response, shared }: HttpRequest): () => void {
+  const ms = shared.limits.writeTimeoutMs;
+  const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
+  return () => clearTimeout(timer);
 }
 
 /** Whether the kernel has copied each chunk when it is written. Middleware or a connection in memory may keep it. */
