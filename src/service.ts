@@ -7,15 +7,14 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
-import { HttpServer, type HttpTimeouts } from './http/server.ts';
-import { certificatesOf, checkPair, createHttp2Port, isSecure, type TlsOptions, tlsOf } from './http/tls.ts';
+import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
 import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
-export { certificatesOf, checkPair };
+export { certificatesOf, checkPair } from './http/server.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
@@ -144,8 +143,8 @@ export class Service implements AsyncDisposable {
     this.#cut.signal.throwIfAborted();
     // Read only now: `setTls` may have been called while the store opened.
     const tls = this.#tls;
-    await step('tls', () => tls && checkPair(tls));
-    this.#http = new HttpServer({ observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections });
+    const settings = { observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections };
+    this.#http = await step('tls', () => new HttpServer(settings));
     const bound = await openPort('port', host, port, this.#http.server);
     this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
@@ -164,7 +163,7 @@ export class Service implements AsyncDisposable {
       gate: this.#gate,
       limits: grpcLimits,
       pacer: scheduler,
-      server: createHttp2Port(this.#tls),
+      tls: () => this.#tls,
     });
     const grpcBound = await openPort('grpcPort', host, grpcPort, this.#grpc.server);
     return { http, grpc: authority(host, grpcBound.port) };
@@ -179,19 +178,16 @@ export class Service implements AsyncDisposable {
   counters(): MetricsSnapshot {
     const inFlight = { http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight };
     const connections = { http: this.#http?.connections ?? 0, grpc: this.#grpc?.connections ?? 0 };
-    const certificates = this.#http && this.#tls ? certificatesOf(this.#tls) : [];
-    const ends = certificates.map((one) => one.validToDate.getTime() / 1000);
-    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, Math.min(...ends));
+    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, this.#http?.certificateEnd);
   }
 
-  /** Sets the certificate for new connections. Throws if the pair cannot be used. */
+  /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, `listen` fails. */
   setTls(tls: TlsOptions): void {
     if (this.#tls === undefined) throw new Error('the service has no TLS');
     const settings = tlsOf(tls);
-    checkPair(settings);
+    // Throws when the pair cannot be used, before the gRPC API is changed.
+    this.#http?.setTls(settings);
     this.#tls = settings;
-    for (const port of [this.#http, this.#grpc])
-      if (port !== undefined && isSecure(port.server)) port.server.setSecureContext(settings);
   }
 
   /** Replaces all API keys, from the next request on. Throws when a key is malformed. */

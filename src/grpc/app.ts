@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Repository } from '../domain/repository.ts';
 import { reportCalls, type UnaryOptions } from './call.ts';
@@ -9,6 +10,8 @@ import { UsersService, userHandlers } from './users.ts';
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
   readonly limits: GrpcLimits;
+  /** Returns the settings of new connections, the same object until they change. Default: no TLS. */
+  readonly tls?: () => SecureContextOptions | undefined;
 }
 
 /** The limits of the gRPC API. */
@@ -32,6 +35,8 @@ export type GrpcApp = ReturnType<typeof createGrpcApp>;
 
 // grpc-js changes the age of each connection by up to a tenth at random, so that not all clients reconnect at once.
 const ageJitter = 0.1;
+// As the HTTP API by default. Node would wait for two minutes.
+const handshakeTimeoutMs = 10_000;
 
 /** Users, health and reflection. */
 export function createGrpcApp(options: GrpcOptions) {
@@ -52,16 +57,39 @@ export function createGrpcApp(options: GrpcOptions) {
   const streams: OpenStreams = new Set();
   const setServing = addHealth(server, streams);
   addReflection(server, streams);
-  // The port does TLS.
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  let tls = options.tls?.();
+  const credentials = new Credentials(tls);
+  const injector = server.createConnectionInjector(credentials);
   return {
-    /** Serves a connection, from which nothing has been read. HTTP/2 accepts any Duplex, but the type of grpc-js does not. */
-    accept: (socket: Duplex) => injector.injectConnection(socket as Socket),
+    /** Serves a connection, from which nothing has been read. */
+    accept(socket: Duplex) {
+      const latest = options.tls?.();
+      if (latest !== undefined && latest !== tls) credentials.updateSecureContextOptions(latest);
+      tls = latest;
+      // HTTP/2 accepts any Duplex, but the type of grpc-js does not.
+      injector.injectConnection(socket as Socket);
+    },
     setServing,
-    /** Asks all clients to close their connections after their calls; call it again for later connections. */
+    /** Asks all clients to close their connections after their calls; call it again for later TLS handshakes. */
     drain() {
       for (const end of streams) end();
       injector.destroy();
     },
   };
+}
+
+// `createSsl` does not accept TLS versions, ciphers or a new certificate.
+class Credentials extends ServerCredentials {
+  constructor(tls: SecureContextOptions | undefined) {
+    super(tls === undefined ? null : { handshakeTimeout: handshakeTimeoutMs }, tls);
+  }
+
+  /** Sets the certificate of new connections. */
+  override updateSecureContextOptions(tls: SecureContextOptions): void {
+    super.updateSecureContextOptions(tls);
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
 }

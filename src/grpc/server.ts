@@ -1,5 +1,5 @@
 import { addAbortListener, once } from 'node:events';
-import type { Server, Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import type { GrpcApp, GrpcOptions } from './app.ts';
 import { limitStreams, PacedSocket, type Pacer } from './http2-limits.ts';
 
@@ -12,8 +12,6 @@ const quietMs = 1_000;
 const unavailable = 14;
 
 export interface GrpcServerOptions extends GrpcOptions {
-  /** The server of the port, with TLS or without. The caller opens it. */
-  readonly server: Server;
   /** Maximum number of open connections; 0 for no limit. */
   readonly maxConnections: number;
   readonly pacer: Pacer;
@@ -25,9 +23,9 @@ export interface GrpcServerOptions extends GrpcOptions {
  * grpc-js 1.14.7 closes no connection while channelz is off.
  */
 export class GrpcServer {
-  readonly server: Server;
+  /** The caller opens its port. */
+  readonly server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   readonly #options: GrpcServerOptions;
-  /** The open TCP connections, also those below TLS. */
   readonly #sockets = new Set<Socket>();
   readonly #limits: ReturnType<typeof limitStreams>;
   /** The connection of this server that HTTP/2 is reading. */
@@ -38,10 +36,6 @@ export class GrpcServer {
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
-    this.server = options.server;
-    this.server.on('connection', (socket: Socket) => this.#accept(socket));
-    // With TLS, emitted when a handshake has ended.
-    this.server.on('secureConnection', (socket) => this.#serve(socket, Reflect.get(socket, '_parent')));
     this.server.on('error', (cause) => {
       if (this.server.listening) this.#reportFailure(cause);
     });
@@ -62,8 +56,8 @@ export class GrpcServer {
   }
 
   /**
-   * Stops accepting calls, and resolves when the running ones have ended. Calls of TLS handshakes that end meanwhile may
-   * still begin for `idleMs`. An abort of `signal` closes all connections.
+   * Stops accepting calls, and resolves when the running ones have ended. A TLS handshake may still begin for `idleMs`.
+   * An abort of `signal` closes all connections.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
     clearTimeout(this.#loading);
@@ -71,23 +65,28 @@ export class GrpcServer {
     using _ = addAbortListener(signal, () => {
       for (const socket of this.#sockets) socket.destroy();
     });
-    const drain = async () => (await this.#app?.catch(() => undefined))?.drain();
-    // After `#serve` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
-    await drain();
+    // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
+    const app = await this.#app?.catch(() => undefined);
+    app?.drain();
     // A lost client never closes its connection. The event comes again after each quiet time, as after its last call.
     for (const socket of this.#sockets)
       socket.setTimeout(Math.max(quietMs, idleMs)).on('timeout', () => {
         if (!this.#limits.hasStreams(socket)) socket.destroy();
       });
     const idleUntil = performance.now() + idleMs;
-    // Again for connections whose TLS handshake has ended meanwhile.
-    const timer = setInterval(() => performance.now() >= idleUntil && drain(), sweepEveryMs);
+    const timer = setInterval(() => {
+      if (performance.now() < idleUntil) return;
+      // Again for connections whose TLS handshake has ended meanwhile.
+      app?.drain();
+      // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
+      for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
+    }, sweepEveryMs);
     await closed.finally(() => clearInterval(timer));
     await this.#limits.end();
   }
 
-  #accept(socket: Socket): void {
-    const { maxConnections, observe } = this.#options;
+  async #accept(socket: Socket): Promise<void> {
+    const { maxConnections, observe, pacer } = this.#options;
     if (maxConnections > 0 && this.#sockets.size >= maxConnections) {
       const reason = 'too many connections are open';
       observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
@@ -98,19 +97,13 @@ export class GrpcServer {
     socket.once('close', () => this.#sockets.delete(socket));
     // Without this listener, a connection reset would end the process.
     socket.on('error', () => undefined);
-    if (!('setSecureContext' in this.server)) void this.#serve(socket);
-  }
-
-  /** Passes a connection to grpc-js. With TLS, `connection` is the one below it. */
-  async #serve(socket: Socket, connection = socket): Promise<void> {
     try {
-      socket.on('error', () => undefined);
       const app = await this.#load();
       if (socket.destroyed) return;
-      const paced = new PacedSocket(socket, this.#options.pacer);
+      const paced = new PacedSocket(socket, pacer);
       // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
       paced.on('data', () => {
-        this.#reading = connection;
+        this.#reading = socket;
       });
       app.accept(paced);
       paced.on('data', () => {

@@ -30,6 +30,8 @@ export class Connection {
   /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
   shortChunks = 0;
   isPausedByChunks = false;
+  /** The number of TLS keys so far. */
+  tlsKeys = 0;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
   idleSince = performance.now();
   /** The size of the waiting pipelined requests, according to their heads; 0 if none waits. */

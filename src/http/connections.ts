@@ -2,10 +2,10 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
+import { isSecure } from './node-http.ts';
 import { refuse, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
-import { isSecure } from './tls.ts';
 
 // Each stays open until its client has had time to read the error response. Further ones get none.
 const maxRejectingAtOnce = 100;
@@ -13,6 +13,8 @@ const maxRejectingAtOnce = 100;
 const minIdleMs = 100;
 // At most this many are checked for a new connection, which replaces the one of them that has waited longest.
 const maxChecks = 100;
+// A handshake of TLS 1.3 makes 5 keys, and a change of them that the client requests 2. Clients change them rarely.
+const maxKeys = 1_000;
 const warnEveryMs = 60_000;
 const full = new HttpError(503, 'too many connections are open');
 
@@ -58,9 +60,17 @@ export class Connections {
       if (this.#isSecure) take(socket);
       else scheduler.addConnection(() => take(socket));
     });
+    // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
+    server.on('keylog', (_line: Buffer, socket: Socket) => {
+      const connection = connectionOf(socket);
+      connection.tlsKeys += 1;
+      if (connection.tlsKeys > maxKeys) socket.destroy();
+    });
     server.on('secureConnection', (socket: Socket) => {
       this.#open.delete(Reflect.get(socket, '_parent'));
       track(this.#open, socket);
+      // Its keys have created the state of the connection, perhaps long before the handshake ended.
+      connectionOf(socket).idleSince = performance.now();
     });
   }
 

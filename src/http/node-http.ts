@@ -1,3 +1,5 @@
+import type { Server } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
 import { createRequire } from 'node:module';
 
 // Built-in modules resolve from any path. A bundler may remove `import.meta.url`.
@@ -10,3 +12,23 @@ export const http: typeof import('node:http') = require('node:http');
 export const loadHttps = (): typeof import('node:https') => require('node:https');
 export const loadTls = (): typeof import('node:tls') => require('node:tls');
 export const loadCrypto = (): typeof import('node:crypto') => require('node:crypto');
+
+export function isSecure(server: Server): server is SecureServer {
+  return 'setSecureContext' in server;
+}
+
+/** TLS of both APIs: Mozilla's intermediate profile. Node also allows CBC suites, which were attacked too often. */
+export const tlsSettings = Object.freeze({
+  minVersion: 'TLSv1.2',
+  ciphers: [
+    'TLS_AES_128_GCM_SHA256',
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+  ].join(':'),
+} as const);

@@ -4,9 +4,8 @@ import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
-import { http, loadHttps } from './node-http.ts';
+import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
 import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
-import { limitKeys, type TlsOptions } from './tls.ts';
 
 export interface HttpServerOptions {
   readonly tls?: TlsOptions | undefined;
@@ -15,6 +14,35 @@ export interface HttpServerOptions {
   /** Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
+}
+
+/** Certificate chain and private key, in PEM. */
+export interface TlsOptions {
+  readonly cert: string | Buffer;
+  readonly key: string | Buffer;
+}
+
+/** Adds our settings. Throws without a certificate or a key: Node.js would listen, and then fail every handshake. */
+export function tlsOf(pair: TlsOptions): TlsOptions {
+  const tls = { ...tlsSettings, ...pair };
+  if (!tls.cert || !tls.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+  return tls;
+}
+
+/** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
+export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): void {
+  loadTls().createSecureContext(tls);
+  // Not typed, but Node.js accepts arrays with a pair for each algorithm.
+  if (Array.isArray(tls.cert) || Array.isArray(tls.key)) return;
+  const { createPrivateKey, X509Certificate } = loadCrypto();
+  if (!new X509Certificate(tls.cert).checkPrivateKey(createPrivateKey(tls)))
+    throw new Error('the key has another algorithm than the certificate');
+}
+
+export function certificatesOf({ cert }: TlsOptions) {
+  const { X509Certificate } = loadCrypto();
+  const blocks = String(cert).match(/-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----[^-]+-----END \1-----/g) ?? [];
+  return blocks.map((block) => new X509Certificate(block));
 }
 
 export interface HttpTimeouts {
@@ -39,6 +67,8 @@ const sweepEveryMs = 50;
 export class HttpServer {
   readonly server: Server;
   readonly #connections: Connections;
+  /** When the first certificate of the chain ends, in seconds since 1970; infinite without TLS. */
+  certificateEnd = Infinity;
 
   constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = timeouts;
@@ -64,7 +94,7 @@ export class HttpServer {
     const secure = tls && { ...tls, ...settings };
     const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
     this.server = server;
-    limitKeys(server);
+    if (tls !== undefined) this.setTls(tls);
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
     // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
     server.maxHeadersCount = 2 * maxHeaders;
@@ -85,6 +115,13 @@ export class HttpServer {
     this.server.on('request', listener);
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
     this.server.on('checkContinue', listener).on('checkExpectation', listener);
+  }
+
+  /** Sets the certificate for new connections. Open connections keep the previous one. */
+  setTls(tls: TlsOptions): void {
+    checkPair(tls);
+    this.certificateEnd = Math.min(...certificatesOf(tls).map((one) => one.validToDate.getTime() / 1000));
+    if (isSecure(this.server)) this.server.setSecureContext(tls);
   }
 
   /**

@@ -2,17 +2,18 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { readOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { GrpcServer } from '../../src/grpc/server.ts';
-import { createHttp2Port } from '../../src/http/tls.ts';
 import { openPort } from '../../src/ports.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
 
 type GetUser = Repository['users']['get'];
@@ -161,7 +162,6 @@ test('a connection ends with a failure when its server cannot be created, and th
   });
   const options = {
     ...serverOptions,
-    server: createHttp2Port(undefined),
     observe: (event: ServiceEvent) => events.push(event),
     get limits() {
       return limits();
@@ -185,3 +185,28 @@ test('a connection ends with a failure when its server cannot be created, and th
   server.server.emit('error', cause);
   assert.deepEqual(events.at(-1), { type: 'failure', where: 'grpc', cause }, 'an error of the open port');
 });
+
+for (const [idleMs, isClosed] of [
+  [0, true],
+  [600_000, false],
+] as const) {
+  test(`a connection before its TLS handshake is ${isClosed ? 'closed' : 'open'} 50 ms after close with ${idleMs} ms for it`, async (t) => {
+    const accepted = Promise.withResolvers<void>();
+    const tls = () => {
+      accepted.resolve();
+      return createCertificate();
+    };
+    const server = new GrpcServer({ ...serverOptions, observe: () => undefined, tls });
+    const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
+    connect(port).resume();
+    const [socket] = await once(server.server, 'connection');
+    await accepted.promise;
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const closed = server.close({ idleMs, signal: t.signal });
+    await setImmediate();
+    t.mock.timers.tick(50);
+    assert.equal(socket.destroyed, isClosed);
+    socket.destroy();
+    await closed;
+  });
+}

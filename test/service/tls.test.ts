@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { Agent, get, type RequestOptions } from 'node:https';
 import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
 import { duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
@@ -16,7 +14,6 @@ import { type Certificate, createCertificate } from '../support/certificate.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { callWire, framed, openCall } from '../support/grpc-wire.ts';
 import { type StartOptions, startService } from '../support/service.ts';
-import { hasTool } from '../support/tool.ts';
 
 const first = createCertificate('first');
 const second = createCertificate('second');
@@ -203,25 +200,6 @@ describe('with a certificate', { concurrency: 2 }, () => {
     assert.ok(performance.now() - startedAt < 20_000);
     await Promise.all(gone);
   });
-});
-
-const noOpenssl = hasTool('openssl') ? false : 'openssl is not installed';
-it('a gRPC client may not change the keys of TLS without end', { skip: noOpenssl }, async (t) => {
-  const { grpcPort } = await start(t);
-  const to = `127.0.0.1:${grpcPort}`;
-  const client = spawn('openssl', ['s_client', '-connect', to, '-alpn', 'h2', '-quiet', '-no_ign_eof']);
-  t.after(() => client.kill());
-  // In the end, the server closes the connection.
-  client.stdin.on('error', () => undefined).write('K\n');
-  client.stdout.resume();
-  let changes = 0;
-  for await (const line of createInterface(client.stderr)) {
-    if (line !== 'KEYUPDATE') continue;
-    changes += 1;
-    if (changes < 10_000) client.stdin.write('K\n');
-    else client.kill();
-  }
-  assert.ok(changes > 100 && changes < 10_000, `${changes} changes`);
 });
 
 it('a service does not start with a key of another algorithm than the certificate', async (t) => {
