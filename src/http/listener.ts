@@ -16,7 +16,7 @@ export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** `limited`: counts for `maxInFlight`. `exempt`: does not. `first`: also runs before all waiting requests. */
+  /** `limited`: counts for `maxInFlight`. `exempt`: does not. `first`: also runs and replies before all that wait. */
   readonly priority: 'limited' | 'exempt' | 'first';
 }
 
@@ -185,31 +185,37 @@ export class HttpListener {
     try {
       if (priority === 'limited') request.enter();
       const reply = handle(request);
-      if (!(reply instanceof Promise)) this.#sendLater(request, reply);
-      else {
-        const fail = (caught: unknown): void => this.#fail(request, caught);
-        reply.then((reply) => this.#sendLater(request, reply), fail);
-      }
-      return reply instanceof Promise;
+      const isPromise = reply instanceof Promise;
+      if (isPromise) {
+        reply.then(
+          (reply) => this.#reply(request, reply, priority),
+          (caught: unknown) => this.#fail(request, caught),
+        );
+      } else this.#reply(request, reply, priority);
+      return isPromise;
     } catch (caught) {
       this.#fail(request, caught);
       return false;
     }
   }
 
-  #sendLater(request: HttpRequest, reply: Reply): void {
+  #reply(request: HttpRequest, reply: Reply, priority: Choice['priority']): void {
+    if (priority === 'first') return void this.#send(request, reply);
     // Many requests may wait for their replies to be sent, although they ran one after another.
     if (!isStream(reply.body)) request.leave();
-    scheduler.addReply(() => {
-      try {
-        const sent = send(request, reply);
-        sent?.catch((caught: unknown) => this.#fail(request, caught));
-        return sent !== undefined;
-      } catch (caught) {
-        this.#fail(request, caught);
-        return false;
-      }
-    });
+    scheduler.addReply(() => this.#send(request, reply));
+  }
+
+  /** Returns whether the reply continues in promises. */
+  #send(request: HttpRequest, reply: Reply): boolean {
+    try {
+      const sent = send(request, reply);
+      sent?.catch((caught: unknown) => this.#fail(request, caught));
+      return sent !== undefined;
+    } catch (caught) {
+      this.#fail(request, caught);
+      return false;
+    }
   }
 
   #fail(request: HttpRequest, caught: unknown): void {

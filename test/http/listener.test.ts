@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
@@ -11,7 +12,7 @@ import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { exchange } from '../kit/raw.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
-import { createFace, startKit } from '../support/http-kit.ts';
+import { createFace, type HttpKit, startKit } from '../support/http-kit.ts';
 import { startService } from '../support/service.ts';
 import { Source } from '../support/source.ts';
 
@@ -62,6 +63,20 @@ test('a client that disconnects aborts its handler, and the request is no longer
   assert.equal(kit.face.inFlight, 0);
 });
 
+/** Sends requests at the same moment, each on a connection in memory. Resolves to the first lines of the responses. */
+async function sendTogether({ face }: HttpKit, ...heads: string[]): Promise<string[]> {
+  const server = createServer(face.onRequest);
+  const responses = heads.map(async (head) => {
+    const [near, far] = duplexPair();
+    server.emit('connection', far);
+    near.write(head);
+    const [data] = await once(near, 'data');
+    near.destroy();
+    return String(data).split('\r\n')[0] ?? '';
+  });
+  return await Promise.all(responses);
+}
+
 test('requests that arrive together all run before their replies are sent, and none counts after its run', async (t) => {
   const order: string[] = [];
   const handle: Handler = ({ response }) => {
@@ -69,18 +84,21 @@ test('requests that arrive together all run before their replies are sent, and n
     response.on('prefinish', () => order.push('send'));
     return json(200, 'hello');
   };
-  const kit = await startKit(
-    t,
-    { 'GET /hello': hello, 'GET /traced': handle },
-    { limits: { maxInFlight: 1 } },
-  );
-  const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, kit.port)));
-  for (const wire of wires) assert.equal((await wire.write(head('GET /hello')).next()).status, 200);
+  const kit = await startKit(t, { 'GET /hello': handle }, { limits: { maxInFlight: 1 } });
   // The time of a turn does not end.
   t.mock.method(performance, 'now', () => 0);
-  for (const wire of wires) wire.write(head('GET /traced'));
-  for (const wire of wires) assert.equal((await wire.next()).status, 200);
+  const lines = await sendTogether(kit, ...Array(3).fill(head('GET /hello')));
+  assert.deepEqual(lines, Array(3).fill('HTTP/1.1 200 OK'));
   assert.deepEqual(order, ['run', 'run', 'run', 'send', 'send', 'send']);
+});
+
+test('the reply to a request that goes first is sent before earlier ones that wait', async (t) => {
+  const kit = await startKit(t, { 'GET /hello': hello });
+  const lines = await sendTogether(kit, head('GET /hello'), head('OPTIONS /hello'));
+  assert.deepEqual(lines, ['HTTP/1.1 200 OK', 'HTTP/1.1 204 No Content']);
+  await until(() => kit.events.length === 2, 'both requests are reported');
+  const methods = kit.events.map((event) => event.type === 'request' && event.method);
+  assert.deepEqual(methods, ['OPTIONS', 'GET']);
 });
 
 test('pipelined requests run one after another, in their order', async (t) => {
