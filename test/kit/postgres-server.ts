@@ -1,5 +1,4 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { appendFile, chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -33,6 +32,9 @@ const settings = {
   max_connections: '80',
   shared_buffers: '64MB',
 };
+
+/** The copies of data that servers of this process have made or are making. */
+const copies = new Map<string, Promise<void>>();
 
 const ready = /database system is ready to accept/;
 const portTaken = /could not bind|Address already in use/;
@@ -187,13 +189,26 @@ export class PostgresServer {
     await this.#own(this.#place.folder);
   }
 
-  /** Copies the data of a new server if there is a copy, which takes a tenth of the time of making them. */
+  /** Copies the data of a new server, which takes a tenth of the time of making them. */
   async #prepareData(): Promise<void> {
-    const { binaries, folder, password, copy } = this.#place;
-    if (copy !== undefined && existsSync(copy)) {
-      await run('cp', ['-a', copy, this.#data]);
-      return;
+    const { copy } = this.#place;
+    if (copy === undefined) return this.#makeData();
+    if (!existsSync(copy)) {
+      const making = copies.get(copy) ?? this.#makeCopy(copy);
+      copies.set(copy, making);
+      await making;
     }
+    await run('cp', ['-a', copy, this.#data]);
+  }
+
+  async #makeCopy(copy: string): Promise<void> {
+    await this.#makeData();
+    // A server of another process may have been faster.
+    await rename(this.#data, copy).catch(() => rm(this.#data, { recursive: true }));
+  }
+
+  async #makeData(): Promise<void> {
+    const { binaries, folder, password } = this.#place;
     const passwordFile = join(folder, 'password');
     await this.#write(passwordFile, password);
     const flags = ['-U', 'postgres', '-E', 'UTF8', '--locale=C', '--auth=scram-sha-256', '--no-sync'];
@@ -201,11 +216,6 @@ export class PostgresServer {
     flags.push('--set=scram_iterations=1');
     const options = { ...binaries.user, cwd: folder };
     await run(binaries.initdb, ['-D', this.#data, `--pwfile=${passwordFile}`, ...flags], options);
-    if (copy === undefined) return;
-    const unfinished = `${copy}-${randomUUID()}`;
-    await run('cp', ['-a', this.#data, unfinished]);
-    // Another server, perhaps of this process, may have been faster.
-    await rename(unfinished, copy).catch(() => undefined);
   }
 
   async #write(path: string, text: string): Promise<void> {
