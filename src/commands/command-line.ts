@@ -113,7 +113,7 @@ export function usageOf(help: string): UsageError {
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
-    .replace(/([?&\s][^=&\s]*=)[^&\s]*/g, (parameter, name) =>
+    .replace(/((?:[?&][^=&]*|\s[^=&\s]*)=)[^&\s]*/g, (parameter, name) =>
       /(?:password|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
         ? `${name}(hidden)`
         : parameter,

@@ -191,6 +191,11 @@ describe('the text of an error', async () => {
       'postgres://h/x?sslcert=/run/secrets/a&passw%6Frd=(hidden)&sslp%61ssword=(hidden)',
     ],
     [
+      'has no password whose name has a space',
+      new Error('no such host: postgres://h/x?sslmode=require&password =hunter2 or &old password 1=hunter2'),
+      'no such host: postgres://h/x?sslmode=require&password =(hidden) or &old password 1=(hidden)',
+    ],
+    [
       'has no password inside the value of another parameter',
       new Error(
         'postgres://h/x?options=-c%20a.token%3Dhunter2&sslmode=require or ?options=-c a.secret=hunter2',
