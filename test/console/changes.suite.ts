@@ -165,6 +165,16 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await send(http, 'PATCH /users/1', { json: { name: 'Ann' } });
       await row(page, 'Ann').waitFor();
       assert.equal(await mark(), 'none');
+      await page.route('**/users?limit=1', async (route) => {
+        const response = await route.fetch();
+        await send(http, 'POST /users', { json: { name: 'Zoe' } });
+        await page.locator('#total[data-old]').waitFor({ state: 'attached' });
+        await route.fulfill({ response });
+      });
+      await page.getByRole('button', { name: 'Count all' }).click();
+      await page.getByRole('button', { name: 'Count all', disabled: false }).waitFor();
+      assert.equal(await mark(), '", before later changes"', 'a count that began before a change');
+      await page.unroute('**/users?limit=1');
     });
 
     await t.test('changes do not include the changes of the page itself', async () => {

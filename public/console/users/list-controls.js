@@ -26,6 +26,7 @@ export function createListControls(navigation, users) {
   );
   let shown = navigation.view;
   let counting = new AbortController();
+  let marks = 0;
   name.value = shown.name;
   role.value = shown.role;
 
@@ -46,11 +47,13 @@ export function createListControls(navigation, users) {
     const filter = filterOf(view);
     counting = new AbortController();
     const { signal } = counting;
+    const marksBefore = marks;
     try {
       const url = apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`);
       const number = await users.count(url, signal);
       total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
-      delete total.dataset['old'];
+      // A change during the request may be missing in its count.
+      if (marks === marksBefore) delete total.dataset['old'];
     } catch (error) {
       if (signal.aborted) return;
       announce(`The users could not be counted: ${explain(error)}`);
@@ -88,7 +91,9 @@ export function createListControls(navigation, users) {
      */
     markTotal(what) {
       // Without a filter, a changed user is still counted.
-      if (what !== 'updated' || filterOf(shown).size > 0) total.dataset['old'] = '';
+      if (what === 'updated' && filterOf(shown).size === 0) return;
+      marks += 1;
+      total.dataset['old'] = '';
     },
 
     /** Removes the outdated count, but does not stop one that is running: its request is sent again. */
