@@ -19,20 +19,25 @@ async function turnsUntil(done: () => boolean): Promise<number> {
   return count;
 }
 
-test('tasks run in order, for at most 2 ms in each turn of the event loop', async () => {
-  const scheduler = new Scheduler();
-  const order: string[] = [];
-  for (const name of ['a', 'b', 'c']) {
-    scheduler.addTask(() => {
-      order.push(name);
-      busy(5);
-      return false;
-    });
-  }
-  const count = await turnsUntil(() => order.length === 3);
-  assert.deepEqual(order, ['a', 'b', 'c']);
-  assert.ok(count >= 3, `${count} turns`);
-});
+for (const [what, add] of [
+  ['tasks run', 'addTask'],
+  ['replies are sent', 'addReply'],
+] as const) {
+  test(`${what} in order, for at most 2 ms in each turn of the event loop`, async () => {
+    const scheduler = new Scheduler();
+    const order: string[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      scheduler[add](() => {
+        order.push(name);
+        busy(5);
+        return false;
+      });
+    }
+    const count = await turnsUntil(() => order.length === 3);
+    assert.deepEqual(order, ['a', 'b', 'c']);
+    assert.ok(count >= 3, `${count} turns`);
+  });
+}
 
 test('several short tasks run in one turn of the event loop', async () => {
   const scheduler = new Scheduler();
@@ -63,6 +68,25 @@ test('the promise callbacks of a task run before the next task', async () => {
   });
   await turnsUntil(() => order.length === 2);
   assert.deepEqual(order, ['end of the first', 'second']);
+});
+
+test('a task that has ended does not wait for promise callbacks', async () => {
+  const scheduler = new Scheduler();
+  const order: string[] = [];
+  scheduler.addTask(() => {
+    const goOn = async () => {
+      for (let i = 0; i < 10; i += 1) await undefined;
+      order.push('callback');
+    };
+    goOn();
+    return false;
+  });
+  scheduler.addTask(() => {
+    order.push('second');
+    return false;
+  });
+  await turnsUntil(() => order.length === 2);
+  assert.deepEqual(order, ['second', 'callback']);
 });
 
 test('responses that have started continue before streams and new tasks', async () => {
