@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect as connectHttp2 } from 'node:http2';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { status } from '@grpc/grpc-js';
+import { connect as connectTls } from 'node:tls';
+import { Server, status } from '@grpc/grpc-js';
 import { readOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
 import { DomainError } from '../../src/domain/errors.ts';
@@ -14,6 +18,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { createCertificate } from '../support/certificate.ts';
+import { callWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 type GetUser = Repository['users']['get'];
@@ -210,3 +215,48 @@ for (const [idleMs, isClosed] of [
     await closed;
   });
 }
+
+test('a connection that is reset while grpc-js is loaded does not reach it, and does not end the process', async (t) => {
+  const injectConnection = t.mock.fn((connection: Duplex) => void connection.end('served'));
+  const injector = { injectConnection, drain() {}, destroy() {} };
+  t.mock.method(Server.prototype, 'createConnectionInjector', () => injector);
+  const events: ServiceEvent[] = [];
+  const observe = (event: ServiceEvent) => void events.push(event);
+  const server = new GrpcServer({ ...serverOptions, observe });
+  const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
+  t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
+  // Its error is emitted before any promise of this turn resolves.
+  server.server.once('connection', (socket: Socket) => socket.destroy(new Error('reset')));
+  await once(connect(port).resume(), 'close');
+  assert.equal(await text(connect(port)), 'served');
+  assert.equal(injectConnection.mock.callCount(), 1);
+  assert.deepEqual(events, []);
+});
+
+test('a gRPC connection whose handshake ends during a stop may be used for the idle time, and is then asked to close', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const certificate = createCertificate();
+  const server = new GrpcServer({ ...serverOptions, observe: () => undefined, tls: () => certificate });
+  const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
+  const socket = connect(port);
+  await once(server.server, 'connection');
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const closed = server.close({ idleMs: 600_000, signal: t.signal });
+  const session = connectHttp2('https://localhost', {
+    createConnection: () => connectTls({ socket, ALPNProtocols: ['h2'], rejectUnauthorized: false }),
+  });
+  t.after(() => session.destroy());
+  await once(session, 'remoteSettings');
+  const goaway = once(session, 'goaway');
+  now = 599_999;
+  t.mock.timers.tick(50);
+  const { code } = await callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+  assert.equal(code, status.NOT_FOUND);
+  // A frame that was sent before the response has arrived before it.
+  assert.equal(session.closed, false);
+  now = 600_000;
+  t.mock.timers.tick(50);
+  await goaway;
+  await closed;
+});
