@@ -101,6 +101,26 @@ test('the reply to a request that goes first is sent before earlier ones that wa
   assert.deepEqual(methods, ['OPTIONS', 'GET']);
 });
 
+test('a request whose reply is a stream counts until the stream has ended', async (t) => {
+  const [sending, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  async function* chunks() {
+    yield 'a';
+    sending.resolve();
+    await ended.promise;
+  }
+  const stream: Handler = () => ({ status: 200, body: { chunks: chunks() } });
+  const handlers = { 'GET /hello': hello, 'GET /stream': stream };
+  const { port, face } = await startKit(t, handlers, { limits: { maxInFlight: 1 } });
+  const [streaming, other] = [await Wire.open(t, port), await Wire.open(t, port)];
+  streaming.write(head('GET /stream'));
+  await sending.promise;
+  assert.equal((await other.write(head('GET /hello')).next()).status, 503);
+  ended.resolve();
+  assert.equal((await streaming.next()).body, 'a');
+  await until(() => face.inFlight === 0, 'the stream has ended');
+  assert.equal((await other.write(head('GET /hello')).next()).status, 200);
+});
+
 test('pipelined requests run one after another, in their order', async (t) => {
   const { started, handle } = recorder();
   const kit = await startKit(t, { 'GET /{n}': handle });
