@@ -187,11 +187,11 @@ it('a search for an idle connection continues where the last one has ended', (t)
   for (const [i, socket] of sockets.entries()) {
     if (i === 150) now += minIdleMs;
     server.emit('connection', socket);
-    if (i < 120) connectionOf(socket as unknown as Socket).running = request;
+    if (i < 100) connectionOf(socket as unknown as Socket).running = request;
   }
   // One of the idle connections was closed for the last one.
   assert.deepEqual(
-    [sockets.slice(120, 150), sockets.slice(150)].map(
+    [sockets.slice(100, 150), sockets.slice(150)].map(
       (some) => some.filter(({ destroyed }) => destroyed).length,
     ),
     [1, 1],
