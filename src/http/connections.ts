@@ -129,11 +129,11 @@ export class Connections {
 
 /** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it is busy. */
 function idleSince(socket: Socket): number {
-  const { running, newest, closing, idleSince } = connectionOf(socket);
+  const { running, newest, idleSince } = connectionOf(socket);
   // A client may still be sending the rest of a body after its response, or reading the last bytes of a response.
   const isReceived = newest === undefined || newest.req.complete;
   const isSent = socket.writable && socket.writableLength === 0;
-  return running === undefined && isReceived && isSent && !closing ? idleSince : Number.POSITIVE_INFINITY;
+  return running === undefined && isReceived && isSent ? idleSince : Number.POSITIVE_INFINITY;
 }
 
 function track(sockets: Set<Socket>, socket: Socket): void {
