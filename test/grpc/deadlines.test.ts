@@ -207,7 +207,7 @@ test('a failure of the store is reported even after the client has disconnected'
   );
 });
 
-for (const timeout of ['597H', '35792M', '2147484S']) {
+for (const timeout of ['597H', '00000597H', '35792M', '2147484S']) {
   test(`a call with the long grpc-timeout ${timeout} does not end before its store responds`, async (t) => {
     const { grpc, asked, answer } = await startHeld(t);
     const session = await connectWire(t, grpc);
