@@ -113,9 +113,11 @@ describe('openStore', () => {
 
   for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
     it(`rejects an unknown option for ${url}, with its name`, async () => {
-      const options = { poolSize: 1, busyTimeoutMs: 1, poolsize: 1 };
-      const error = { name: 'TypeError', message: 'poolsize is not an option' };
-      await assert.rejects(openStore(url, options), error);
+      for (const name of ['poolsize', 'toString']) {
+        const options = { poolSize: 1, busyTimeoutMs: 1, [name]: 1 };
+        const error = { name: 'TypeError', message: `${name} is not an option` };
+        await assert.rejects(openStore(url, options), error);
+      }
     });
   }
 
