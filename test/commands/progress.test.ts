@@ -20,6 +20,7 @@ it('redraws one bar on a terminal, with rate and remaining time', () => {
 
 for (const [done, left] of [
   [20, '49 s'],
+  [30, '33 s'],
   [10, '1 min 39 s'],
   [1, '16 min 39 s'],
 ] as const) {
