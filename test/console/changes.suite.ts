@@ -258,6 +258,25 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await row(page, 'Jan L').getByText('Changed').waitFor();
     });
 
+    await t.test('changes that arrive during a save show their conflict when the save has failed', async () => {
+      await show(10);
+      await page.route('**/users/10', async (route) => {
+        if (route.request().method() === 'GET') return await route.continue();
+        await changeUser(http, 10, { name: 'Theirs', role: 'editor' });
+        await page.getByText('version 2 · changed by another person').waitFor();
+        await route.fulfill({ status: 500, json: { error: 'internal error' } });
+      });
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill('Mine');
+      await page.keyboard.press('Enter');
+      await form.getByText('internal error').waitFor();
+      await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
+      assert.equal(await form.getByLabel('Name').inputValue(), 'Mine');
+      await form.getByRole('button', { name: 'Discard' }).click();
+      assert.equal(await form.getByLabel('Name').inputValue(), 'Theirs');
+      assert.equal(await form.getByLabel('Role').inputValue(), 'editor');
+    });
+
     await t.test(
       'changes are not requested while the page is hidden, and appear when it is visible again',
       async (t) => {

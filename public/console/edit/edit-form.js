@@ -59,7 +59,9 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
       else announce(nameText(kind.nameOf(from.record)), ` was not saved: ${explain(error)}`);
     }
     if (isShown(from.record)) setBusy(form, false);
-    if (shown !== undefined) keepDraft(shown);
+    // A newer version may have arrived during the save.
+    if (shown === edit) show(edit.latest);
+    else if (shown !== undefined) keepDraft(shown);
   });
   discard.addEventListener('click', () => {
     if (shown === undefined) return;
@@ -139,7 +141,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     show(latest) {
       // A save of another record continues without the form.
       if (!isShown(latest.record)) setBusy(form, false);
-      if (!isBusy(form)) show(latest);
+      if (shown !== undefined && isBusy(form)) shown.latest = latest;
+      else show(latest);
     },
 
     /** Closes the record. Its draft is kept, and a running save continues. */
