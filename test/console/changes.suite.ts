@@ -258,7 +258,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await row(page, 'Jan L').getByText('Changed').waitFor();
     });
 
-    await t.test('changes that arrive during a save show their conflict when the save has failed', async () => {
+    await t.test('changes that arrive during a failing save show their conflict after it', async () => {
       await show(10);
       await page.route('**/users/10', async (route) => {
         if (route.request().method() === 'GET') return await route.continue();
