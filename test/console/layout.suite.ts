@@ -202,8 +202,14 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
       await page.locator('#post-edit-title:focus').waitFor();
       await page.getByText('Write a post').click();
       const parts = ['tr[data-id="1"]', '#edit-form', '#post-form', '#post-edit-form'];
-      const heights = () =>
-        Promise.all(parts.map(async (part) => (await page.locator(part).boundingBox())?.height));
+      const heights = async () => {
+        const measured: unknown[] = [];
+        for (const width of [360, 1280]) {
+          await page.setViewportSize({ width, height: 900 });
+          for (const part of parts) measured.push((await page.locator(part).boundingBox())?.height);
+        }
+        return measured;
+      };
       const before = await heights();
       for (const field of ['edit-name', 'post-title', 'post-edit-title']) {
         await page.locator(`#${field}`).fill('changed');
