@@ -70,8 +70,8 @@ export class Scheduler {
   }
 
   /**
-   * Sends a reply after the requests that Node reads in this turn have run. Sending replies in a row takes much less
-   * processor time: the code of each step stays in the caches, and a client on the same machine stays awake.
+   * Sends a reply after the requests that Node reads in this turn have run. A reply between them would cost much more
+   * processor time, probably because reading, running and sending push each other's code out of the caches.
    */
   addReply(send: Task): void {
     this.#addBound(this.#started, send);
