@@ -199,6 +199,7 @@ for (const [what, given, status] of [
   ['rejects without a host', { 'content-length': 14 }, 400],
   ['rejects with an invalid host', { host: 'a b', 'content-length': 14 }, 400],
   ['rejects with an unknown coding', { host: 'localhost', 'transfer-encoding': 'gzip' }, 501],
+  ['rejects with an unknown coding in a list', { host: 'localhost', 'transfer-encoding': ['gzip'] }, 501],
 ] as const) {
   it(`${what} a request of an adapter for serverless hosts, which sets no rawHeaders`, async () => {
     const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
