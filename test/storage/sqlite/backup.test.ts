@@ -11,7 +11,7 @@ import fs, {
   writeFileSync,
 } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -33,7 +33,8 @@ describe('a backup of a SQLite file', () => {
     await store.users.delete(3);
     await store.posts(1).create({ title: 'title', body: 'line 1\nline 2' });
     const { next: after = [] } = await store.users.list(userQuery('limit=1'));
-    await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
+    const path = relative('.', join(folder, 'users.db'));
+    assert.equal(await backupSqlite(path, join(folder, 'backup.db')), path);
     assert.deepEqual(
       readdirSync(folder).filter((name) => name.includes('backup')),
       ['backup.db'],
