@@ -112,7 +112,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       if (tagged.record.id !== openId) return;
       changed = tagged;
       if (loaded === undefined || versionOf(tagged) <= versionOf(loaded)) return;
-      show(tagged, ' · changed by another person');
+      show(tagged, ', by another person');
     },
 
     /** @param {TaggedUser} tagged */
