@@ -202,6 +202,16 @@ describe('the text of an error', async () => {
       ),
       'postgres://h/x?options=(hidden)&sslmode=require or ?options=-c a.secret=(hidden)',
     ],
+    [
+      'has no password whose name has capitals or continues',
+      new Error('postgres://h/x?PASSWORD=hunter2&secret_key=hunter2'),
+      'postgres://h/x?PASSWORD=(hidden)&secret_key=(hidden)',
+    ],
+    [
+      'has a value after the word password',
+      new Error('no password was given for user=ada'),
+      'no password was given for user=ada',
+    ],
     ['is a thrown value that is not an Error', 'text', 'text'],
     ['has the path of a file before the reason', missing, '/nowhere: no such file or directory'],
     [
