@@ -188,3 +188,16 @@ for (const [what, bytes] of [
     assert.equal(timers(), before);
   });
 }
+
+test('at a stop, a request that has arrived before the end of the idle time is served', async (t) => {
+  const { port, close } = await startPort(t);
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write(head('GET /small')).next()).status, 204);
+  const closed = close(AbortSignal.timeout(60_000), 20);
+  wire.write(head('GET /small'));
+  // The event loop is blocked until then.
+  const end = performance.now() + 100;
+  while (performance.now() < end);
+  assert.equal((await wire.next()).status, 204);
+  await closed;
+});
