@@ -117,7 +117,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       await changeUser(http, id, { name: 'Theirs', role: 'editor' });
       await change(page, { Name: 'Mine', Role: '' });
       const dialog = conflictIn(page);
-      await dialog.getByText(/^Another person changed the same field of Ada while/).waitFor();
+      await dialog.getByText(/^Another person has also changed Ada while/).waitFor();
       await dialog.getByLabel('Yours none').check();
       await dialog.getByRole('button', { name: 'Save' }).click();
       assert.equal(await dialog.locator('input:invalid').count(), 2, 'the name is not chosen yet');
