@@ -68,7 +68,7 @@ export function onStop(
 }
 
 /** A stack of clean-ups for the end of a command. A signal to stop runs them too, and then ends the process. */
-export function removals(context: CommandContext): AsyncDisposableStack {
+export function cleanUps(context: CommandContext): AsyncDisposableStack {
   const stack = new AsyncDisposableStack();
   const { promise: removed, resolve } = Promise.withResolvers<void>();
   stack.defer(resolve);

@@ -31,7 +31,7 @@ export async function readFiles({ config, settings }: ParsedConfig, isReload = f
     });
   };
   const read = async (path: string): Promise<Buffer> => {
-    // One of several readers would get all of it, and the others nothing.
+    // The data of a pipe can be read once, so only one of the workers would get it.
     if (config.workers > 1 && (await stat(path)).isFIFO()) throw new Error('workers cannot share a pipe');
     const input = await openStream(path);
     if (input === undefined) return await readFile(path);
@@ -74,16 +74,19 @@ export async function openStream(path: string): Promise<Socket | ReadStream | un
   return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
 }
 
-/** Reads the text of a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
-async function readKeys(path: string, text: string, earlier: readonly string[]): Promise<string[]> {
+/**
+ * The keys in the text of a file, one on each line. Ignores empty lines and lines that begin with `#`. Rejects a secret
+ * that is given twice, in the file or among the `others`.
+ */
+async function readKeys(path: string, text: string, others: readonly string[]): Promise<string[]> {
   const { mode, uid } = await stat(path);
   // The group may read a file of root, because Kubernetes and systemd pass secrets this way.
-  const others = uid === 0 ? 0o037 : 0o077;
+  const forbidden = uid === 0 ? 0o037 : 0o077;
   // Windows has no such modes.
-  if (platform() !== 'win32' && (mode & others) !== 0)
+  if (platform() !== 'win32' && (mode & forbidden) !== 0)
     throw new Error('others have access: chmod 600, or defaultMode: 0440 in Kubernetes');
   const lines = text.split('\n').map((line) => line.trim());
-  const parsed = [...parseKeys(earlier)];
+  const parsed = [...parseKeys(others)];
   return lines.filter((line, index) => {
     if (line === '' || line.startsWith('#')) return false;
     try {

@@ -6,7 +6,7 @@ import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
-import { adopt, type Command, failedAt, removals, UsageError, usageOf, write } from './command-line.ts';
+import { adopt, type Command, cleanUps, failedAt, UsageError, usageOf, write } from './command-line.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import {
@@ -131,7 +131,7 @@ ${databaseHelp}`,
   positionals: 1,
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdout, stderr } = context;
-    await using removing = removals(context);
+    await using removing = cleanUps(context);
     await using cleanup = new AsyncDisposableStack();
     const store = await adopt(cleanup, openSource(databaseUrl(flags, env), stderr), closeStore);
     // Read first, as the limit of the export: the importing store continues after these ids.
@@ -200,7 +200,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const { env, stdin, stdout, stderr } = context;
     const url = databaseUrl(flags, env);
     persistentOf(url);
-    await using removing = removals(context);
+    await using removing = cleanUps(context);
     await using cleanup = new AsyncDisposableStack();
     const input = path === '-' ? stdin : await openStream(path);
     const file = input === undefined ? path : await spool(input, removing);

@@ -3,7 +3,7 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { adopt, type Command, describeError, removals, withoutPasswords } from './command-line.ts';
+import { adopt, type Command, cleanUps, describeError, withoutPasswords } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -27,7 +27,7 @@ export const verify: Command = {
   flags: ['database'],
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
-    await using cleanup = removals(context);
+    await using cleanup = cleanUps(context);
     const opening = schemeOf(url)?.persistent?.scratch(url);
     const scratch = opening && (await adopt(cleanup, opening, (made) => made.remove()));
     // A test passes only the store that it has closed, or whose keys must age.

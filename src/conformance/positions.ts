@@ -156,7 +156,7 @@ async function walkAmongChanges(repository: Repository, random: Random, run: str
     const order = before === undefined ? -1 : compareUsers(query.sort, before, user);
     assert(
       order < 0,
-      `${JSON.stringify(before)} comes before ${JSON.stringify(user)} by ${formatSort(query.sort)}: ${where}`,
+      `${JSON.stringify(before)} must not come before ${JSON.stringify(user)} by ${formatSort(query.sort)}: ${where}`,
     );
   }
   const seenIds = seen.map((user) => user.id);

@@ -11,8 +11,8 @@ const sliceBytes = 4 * 1024;
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
-// About a dozen of the shortest messages, each of which may need a decompressor, which takes as long as a call. A chunk
-// needs about 100 bytes besides its own.
+// About a dozen of the shortest messages. Each may need a decompressor, which takes as long as a call. For each chunk,
+// Node.js needs about 100 bytes in addition.
 const chunkBytes = 64;
 const maxShortChunks = 1_000;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.

@@ -43,7 +43,7 @@ export function addUsersService(server: AnyServer, options: UsersServiceOptions)
     access: new Access(checked.auth, checked.apiKeys),
     observe: fanOut(observe),
     gate: { inFlight: 0, maxInFlight },
-    // The interceptors of a server are fixed when it is created.
+    // Interceptors, as of our own server, cannot be added to a server that exists.
     reports: true,
   });
   (server as Server).addService(UsersService, handlers);

@@ -26,7 +26,7 @@ export function forkWorker(): Worker {
 /**
  * Closes the connections that a worker cannot accept: those it has not acknowledged when it dies, and each for which
  * it has no file descriptor. Node.js closes neither: it keeps its own copy of a connection until the worker
- * acknowledges it, so the client would wait forever. Emits the `disconnect` of a dead worker, which may be missing.
+ * acknowledges it, so the client would wait forever. Also emits `disconnect` for a dead worker, which Node.js may omit.
  */
 function releaseConnections(worker: Worker): void {
   const { process: child } = worker;
@@ -41,8 +41,8 @@ function releaseConnections(worker: Worker): void {
   });
   child.on('internalMessage', ({ cmd, ack }: { cmd?: string; ack: number }) => {
     passed.delete(ack);
-    // No file descriptor for the oldest of them. As if the worker had accepted it, `node:cluster` closes its copy, and
-    // passes further ones.
+    // The worker had no file descriptor for the oldest. When `node:cluster` takes it for accepted, it closes its copy
+    // and passes further connections.
     const [oldest] = passed.keys();
     if (cmd === 'NODE_HANDLE_NACK')
       child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: oldest, accepted: true });
@@ -69,7 +69,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const gather = shared(async (): Promise<MetricsSnapshot> => {
     send('gather');
     const signal = AbortSignal.timeout(gatherTimeoutMs);
-    // Our own event, which `serve` emits for the answer.
+    // `serve` emits this event when the answer arrives.
     const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
       throw new Error('the primary does not answer', { cause });
     });

@@ -10,7 +10,7 @@ import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type CommandContext, onStop, removals } from '../../src/commands/command-line.ts';
+import { type CommandContext, cleanUps, onStop } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
@@ -199,7 +199,7 @@ describe('a signal to stop', () => {
       onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
       exit: (code: number) => exits.push(code),
     };
-    const stack = removals(context as unknown as CommandContext);
+    const stack = cleanUps(context as unknown as CommandContext);
     const removing = Promise.withResolvers<void>();
     stack.defer(() => removing.promise);
     const removed = stack.disposeAsync();
