@@ -84,7 +84,7 @@ suite('console: a user or post that is deleted while it is edited', {
         const check = async () => {
           await note.waitFor();
           assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
-          assert.deepEqual(await form.getByRole('button').allTextContents(), ['Discard', 'Close']);
+          assert.deepEqual(await form.getByRole('button').allTextContents(), ['Close', 'Discard']);
         };
         await check();
         await form.getByRole('button', { name: 'Close' }).click();
