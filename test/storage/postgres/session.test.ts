@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { after, describe, it, type TestContext } from 'node:test';
+import { keyed } from '../../../src/conformance/fixture.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
@@ -183,4 +184,16 @@ describe('a session of a PostgreSQL store', () => {
     await store.close();
     assert.deepEqual([...failures], [failure]);
   });
+});
+
+it('a PostgreSQL store keeps an idempotency key for idempotencyTtlMs', async (t) => {
+  const url = await postgres.createDatabase();
+  const store = await openPostgresStore(url, { idempotencyTtlMs: 1_000_000_000 });
+  t.after(() => store.close());
+  await store.users.create({ name: 'Ada' }, keyed('key'));
+  const session = await openSession(t, url);
+  const [row] = await session.query<{ s: number }>(
+    'SELECT extract(epoch FROM expires_at - now())::int AS s FROM idempotency_keys',
+  );
+  assert.ok(row && row.s > 990_000 && row.s <= 1_000_000, `${row?.s} s`);
 });
