@@ -163,6 +163,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       }
       await showView(page, '/?limit=10');
       await count(/in all$/);
+      await send(http, 'POST /users/1/posts', { json: { title: 'post' } });
       await send(http, 'PATCH /users/1', { json: { name: 'Ann' } });
       await row(page, 'Ann').waitFor();
       assert.equal(await mark(), 'none');
