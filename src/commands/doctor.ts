@@ -103,9 +103,8 @@ async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Prom
   const http = await examine('port', port);
   const findings = grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
   // A service has both of its ports or neither, so a free port shows that another program uses the other one.
-  return findings.some(({ what }) => what.endsWith(' is free'))
-    ? findings
-    : findings.map((one) =>
-        one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,
-      );
+  const mayRun = !findings.some(({ what }) => what.endsWith(' is free'));
+  return findings.map((one) =>
+    mayRun && one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,
+  );
 }
