@@ -201,7 +201,7 @@ export class HttpListener {
 
   #reply(request: HttpRequest, reply: Reply, priority: Choice['priority']): void {
     if (priority === 'first') return void this.#send(request, reply);
-    // Many requests may wait for their replies to be sent, although they ran one after another.
+    // The requests of a turn ran one after another, so they do not count as many while their replies wait.
     if (!isStream(reply.body)) request.leave();
     scheduler.addReply(() => this.#send(request, reply));
   }

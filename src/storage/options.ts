@@ -2,6 +2,16 @@ import { defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { checkRange, maxTimerMs, type Range } from '../domain/range.ts';
 import { idempotencyTtlMs } from '../domain/repository.ts';
 
+/** The options of the stores in this process. */
+export interface EmbeddedStoreOptions {
+  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
+  readonly now?: () => number;
+  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
+  readonly idempotencyTtlMs?: number;
+  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  readonly changesKept?: number;
+}
+
 type Setting = readonly [preset: number, ...Range];
 
 /** The numbers among the options of all stores: the default, the minimum and the maximum of each. */
@@ -25,7 +35,7 @@ export type StoreNumbers = Readonly<Record<keyof typeof storeNumbers, number>>;
 
 /** The types of their other options. */
 // biome-ignore format: one line for each option is longer to read.
-export const otherTypes = new Map(Object.entries({
+export const otherOptionTypes = new Map(Object.entries({
   now: 'function', mustExist: 'boolean', onCreated: 'function', applicationName: 'string', onWarning: 'function',
   onFailure: 'function', readDatabase: 'string', onStandbyRead: 'function',
 }));
@@ -36,7 +46,7 @@ export const otherTypes = new Map(Object.entries({
  */
 export function readStoreNumbers(given: object): StoreNumbers {
   for (const name in given) {
-    const [type, value] = [otherTypes.get(name), Reflect.get(given, name)];
+    const [type, value] = [otherOptionTypes.get(name), Reflect.get(given, name)];
     if (type === undefined && !Object.hasOwn(storeNumbers, name))
       throw new TypeError(`${name} is not an option`);
     if (type !== undefined && value !== undefined && typeof value !== type)

@@ -51,43 +51,28 @@ test('several short tasks run in one turn of the event loop', async () => {
   assert.ok((await turnsUntil(() => done === 10)) <= 2);
 });
 
-test('the promise callbacks of a task run before the next task', async () => {
-  const scheduler = new Scheduler();
-  const order: string[] = [];
-  scheduler.addTask(() => {
-    const goOn = async () => {
-      for (let i = 0; i < 10; i += 1) await undefined;
-      order.push('end of the first');
-    };
-    goOn();
-    return true;
+for (const [title, isRunning, expected] of [
+  ['the promise callbacks of a task run before the next task', true, ['callback', 'second']],
+  ['a task that has ended does not wait for promise callbacks', false, ['second', 'callback']],
+] as const)
+  test(title, async () => {
+    const scheduler = new Scheduler();
+    const order: string[] = [];
+    scheduler.addTask(() => {
+      const goOn = async () => {
+        for (let i = 0; i < 10; i += 1) await undefined;
+        order.push('callback');
+      };
+      goOn();
+      return isRunning;
+    });
+    scheduler.addTask(() => {
+      order.push('second');
+      return false;
+    });
+    await turnsUntil(() => order.length === 2);
+    assert.deepEqual(order, expected);
   });
-  scheduler.addTask(() => {
-    order.push('second');
-    return false;
-  });
-  await turnsUntil(() => order.length === 2);
-  assert.deepEqual(order, ['end of the first', 'second']);
-});
-
-test('a task that has ended does not wait for promise callbacks', async () => {
-  const scheduler = new Scheduler();
-  const order: string[] = [];
-  scheduler.addTask(() => {
-    const goOn = async () => {
-      for (let i = 0; i < 10; i += 1) await undefined;
-      order.push('callback');
-    };
-    goOn();
-    return false;
-  });
-  scheduler.addTask(() => {
-    order.push('second');
-    return false;
-  });
-  await turnsUntil(() => order.length === 2);
-  assert.deepEqual(order, ['second', 'callback']);
-});
 
 test('responses that have started continue before streams and new tasks', async () => {
   const scheduler = new Scheduler();

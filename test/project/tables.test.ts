@@ -14,7 +14,7 @@ import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions, schemeOf } from '../../src/storage/open.ts';
-import { otherTypes, storeNumbers } from '../../src/storage/options.ts';
+import { otherOptionTypes, storeNumbers } from '../../src/storage/options.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
 import { operations, queryParameters } from '../kit/openapi.ts';
@@ -157,7 +157,7 @@ test('the comments on the numbers of ServiceOptions, as editors show them, have 
 });
 
 test('the documentation lists the options of openStore with their defaults and ranges', async () => {
-  const files = ['memory/store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
+  const files = ['options', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
   const known = files.flatMap((text) =>
     [...text.matchAll(/^export interface \w+StoreOptions [^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
       ([, body = '']) => [...body.matchAll(/^ {2}readonly (\w+)\?:/gm)].map(([, name = '']) => name),
@@ -166,7 +166,7 @@ test('the documentation lists the options of openStore with their defaults and r
   const { rows } = tableOf('store options');
   const listed = rows.map(([name = '']) => name.replaceAll('`', ''));
   assert.deepEqual(listed.toSorted(), [...new Set(known)].sort());
-  assert.deepEqual(listed.toSorted(), [...otherTypes.keys(), ...Object.keys(storeNumbers)].sort());
+  assert.deepEqual(listed.toSorted(), [...otherOptionTypes.keys(), ...Object.keys(storeNumbers)].sort());
   const formatted = (number: number) => number.toLocaleString('en');
   const numbers = new Map(Object.entries<readonly number[]>(storeNumbers));
   for (const [i, [, shown = '', range = '']] of rows.entries()) {

@@ -6,19 +6,12 @@ import { type ListQuery, type Position, positionOf, type Sort } from '../../doma
 import { byKind, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { readStoreNumbers } from '../options.ts';
+import { type EmbeddedStoreOptions, readStoreNumbers } from '../options.ts';
 import { createStore, type TableOperations } from '../store.ts';
 import { childTables, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { memoryFeed } from './changes.ts';
 
-export interface MemoryStoreOptions {
-  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
-  readonly now?: () => number;
-  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
-  readonly idempotencyTtlMs?: number;
-  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
-  readonly changesKept?: number;
-}
+export type MemoryStoreOptions = EmbeddedStoreOptions;
 
 /** The simplest store, for tests and demos. No method awaits, so each is atomic. Stored rows are frozen. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {

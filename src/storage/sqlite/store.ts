@@ -5,8 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { DomainError, invalid, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind } from '../../domain/record.ts';
 import type { Store } from '../../domain/repository.ts';
-import type { MemoryStoreOptions } from '../memory/store.ts';
-import { readStoreNumbers, type StoreNumbers } from '../options.ts';
+import { type EmbeddedStoreOptions, readStoreNumbers, type StoreNumbers } from '../options.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
@@ -17,7 +16,7 @@ import { migrate, openShared } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
-export interface SqliteStoreOptions extends MemoryStoreOptions {
+export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   /** How long to wait for a lock of another process, in milliseconds, 0 to 60,000. Default: 5,000. */
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
