@@ -89,6 +89,7 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         assert.equal(await dialog.getByLabel('Name').inputValue(), 'Dee');
       });
       await announced(page, 'Created Dee as user 12');
+      await firstNameIs(page, 'Dee');
       assert.deepEqual(await namesIn(page), ['Dee']);
     });
 

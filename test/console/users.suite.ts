@@ -145,8 +145,10 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         assert.equal(await textAfter('#detail'), 'none');
         assert.equal(await textAfter('#detail form .actions'), 'none');
         const place = await form.boundingBox();
+        const sent = page.waitForRequest((request) => request.method() === 'PATCH');
         await form.getByRole('button', { name: 'Save' }).click();
         await page.locator('form[aria-busy="true"]').waitFor();
+        await sent;
         assert.equal(await textAfter('#detail form .actions'), '"Waiting for the service…"');
         assert.deepEqual(await form.boundingBox(), place, 'the form grows');
         // Without a response, the console would cancel it after 15 s.
