@@ -11,6 +11,9 @@ import { startService } from './service.ts';
 const apiKey = 'a-secret-key';
 const withKey = { headers: { 'x-api-key': apiKey } };
 
+/** The part of each panel that is busy while its requests run. */
+const areas = { list: 'table-area', detail: 'detail', posts: 'post-list' };
+
 /** The figures are read again when the page becomes visible. */
 async function pollTwice(page: Page): Promise<void> {
   for (let i = 0; i < 2; i += 1) {
@@ -48,6 +51,23 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       await page.evaluate("document.querySelector('#refresh-button').click()");
       await dialog.waitFor();
     };
+    /** Closes the dialog until each of these panels says that it needs a key. */
+    const decline = (...panels: (keyof typeof areas)[]) =>
+      until(
+        async () => {
+          // A request whose response arrives after the dialog was closed opens it again.
+          if (await dialog.isVisible()) await page.keyboard.press('Escape');
+          for (const panel of panels) {
+            const needed = page.locator(`#${panel}-state`).getByText('An API key is needed');
+            const idle = page.locator(`#${areas[panel]}[aria-busy="false"]`);
+            if ((await needed.count()) === 0 || (await idle.count()) === 0) return false;
+          }
+          return true;
+        },
+        'the panels say that they need a key',
+        60_000,
+        50,
+      );
 
     await t.test(
       'an API key is requested at once without an error, and then the failed requests are retried',
@@ -151,17 +171,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       'an API key can be added later, and forgotten with all that it has read and all unsaved text',
       async () => {
         await useNone('/users/1');
-        const needed = page.locator('#list-state, #detail-state').getByText('An API key is needed');
-        await until(
-          async () => {
-            // A request whose response arrives after the dialog was closed opens it again.
-            if (await dialog.isVisible()) await page.keyboard.press('Escape');
-            return (await needed.count()) === 2;
-          },
-          'the list and the user show that they need a key',
-          60_000,
-          50,
-        );
+        await decline('list', 'detail', 'posts');
         assert.equal(await page.getByRole('alert').filter({ hasText: /./ }).count(), 0);
         // With the button of any panel, all of them are read again.
         await page.locator('#list-state').getByRole('button', { name: 'Add API key' }).click();
@@ -211,8 +221,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       'an API key that is entered for a new user reads the panels that have failed without it',
       async () => {
         await useNone();
-        await page.keyboard.press('Escape');
-        await page.locator('#list-state').getByText('An API key is needed').waitFor();
+        await decline('list');
         await page.getByRole('button', { name: 'New user' }).click();
         await enter(apiKey);
         await page.getByRole('dialog', { name: 'New user' }).waitFor();

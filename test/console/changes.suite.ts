@@ -130,6 +130,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await send(http, 'PATCH /users/3', { json: { role: 'admin' } });
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByText('User 3 · version 2').waitFor();
+      await page.locator('#table-area[aria-busy="false"]').waitFor();
       await page.evaluate('hide(false)');
       // The changes that were made before this one have arrived.
       await send(http, 'POST /users', { json: { name: 'Leo' } });
