@@ -102,6 +102,8 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: 'Delete this user?' }).waitFor();
     await check(page, 'delete', looksOfConsole);
+    // With the new key, the page reads the user again.
+    await page.locator('#detail[aria-busy="false"]').waitFor({ state: 'attached' });
     await send(http, 'PATCH /users/1', { json: { name: 'Theirs' }, headers: key });
     await page.getByRole('button', { name: 'Delete user' }).click();
     await page.getByText('It was changed after you opened it').waitFor();

@@ -284,6 +284,8 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         });
         await page.goto(`${http}/#/users/${id}`);
         await page.getByText(`User ${id} · version 1`).waitFor();
+        await page.getByText('No posts yet').waitFor();
+        await page.locator('#table-area[aria-busy="false"]').waitFor();
         const requests = recordRequests(page);
         await change(page, { Name: `Countess ${id}` });
         await announced(page, `Saved Countess ${id}`);
