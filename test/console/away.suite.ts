@@ -88,8 +88,8 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         await page.getByText(outageText).waitFor({ state: 'attached' });
         assert.equal(await dialog.getByLabel('Name').inputValue(), 'Dee');
       });
-      await announced(page, 'Created Dee as user 12');
       await firstNameIs(page, 'Dee');
+      await page.getByText('User 12 · version 1').waitFor();
       assert.deepEqual(await namesIn(page), ['Dee']);
     });
 

@@ -70,10 +70,16 @@ export async function holdReads(page: Page, url: string) {
 
 /** Shows another view of the open page, without the dialogs and messages of an earlier test. */
 export function showView(page: Page, fragment: string): Promise<void> {
-  return page.evaluate(`
-    for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+  // A request that is rejected before the `close` event does not open the dialog again.
+  return page.evaluate(`(async () => {
+    for (const dialog of document.querySelectorAll('dialog[open]')) {
+      const closed = new Promise((resolve) => dialog.addEventListener('close', resolve, { once: true }));
+      dialog.close();
+      await closed;
+    }
     document.querySelector('#toasts').replaceChildren();
-    location.hash = '${fragment}'`);
+    location.hash = '${fragment}';
+  })()`);
 }
 
 /** Opens a user by its name in the table, and waits for the form. */
