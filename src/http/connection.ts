@@ -9,7 +9,9 @@ const requestBytes = 2 * 1024;
 // Above this, reading pauses, and the service cannot notice that the client has disconnected. It is about 15 short
 // requests with a heap of 4 GiB, and fewer with a smaller heap.
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
-// The memory that counts for a paused connection: one read of 64 KiB can contain about 1,500 short requests.
+/** Node reads at most this many bytes of a connection at once. */
+export const readBytes = 64 * 1024;
+// The most memory that counts for a paused connection: one read can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
@@ -60,16 +62,17 @@ export class Connection {
     const { headers, rawHeaders, url = '' } = response.req;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     // The length of a chunked body is unknown, so reading pauses at once.
-    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : packetBytes;
-    const bytes = headBytes + Math.min(Number(length ?? 0), packetBytes);
+    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
+    const bytes = headBytes + Math.min(Number(length ?? 0), readBytes);
     this.#waitingBytes += bytes;
     const startBound = AsyncResource.bind(() => this.#start(start, bytes));
     // In a microtask, so that the previous response emits `close` first.
     response.once('socket', () => queueMicrotask(startBound));
-    if (this.#waitingBytes <= maxWaitingBytes || this.#endPause !== undefined) return;
-    memory.hold(this, packetBytes);
+    if (this.#waitingBytes <= maxWaitingBytes) return;
+    // Reading pauses only after the present packet, so each further request in it counts too.
+    memory.hold(this, Math.min(this.#waitingBytes, packetBytes));
     if (memory.isShort) this.#drop(memory);
-    else this.#pause(memory);
+    else if (this.#endPause === undefined) this.#pause(memory);
   }
 
   /** Closes the connection, and stops reading requests from it. */

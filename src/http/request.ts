@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, readBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
@@ -35,8 +35,6 @@ export interface Shared {
   draining: boolean;
 }
 
-// Node reads at most this many bytes of a connection at once.
-const readBytes = 64 * 1024;
 // No valid user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
 const acceptHeaders: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' };

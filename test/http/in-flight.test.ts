@@ -198,15 +198,16 @@ test('while memory is short, a connection with too many waiting requests is clos
   const report = () => {
     reports += 1;
   };
-  const memory = new MemoryBudget(report, 0, 10_000_000);
-  const first = pipeline(memory);
+  const memory = new MemoryBudget(report, 0, 300_000);
+  const long = { cookie: 'x'.repeat(100_000) };
+  const first = pipeline(memory, long);
   assert.deepEqual([first.socket.destroyed, reports], [false, 0]);
-  const second = pipeline(memory);
+  const second = pipeline(memory, long);
   assert.deepEqual([second.socket.destroyed, reports], [true, 1]);
   assert.equal(second.socket.parser.onIncoming?.(), 2, 'its parser stops');
   assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');
   assert.equal(memory.isShort, false, 'the second connection uses no memory');
   first.socket.destroy();
   await new Promise((resolve) => first.socket.once('close', resolve));
-  assert.equal(pipeline(memory).socket.destroyed, false);
+  assert.equal(pipeline(memory, long).socket.destroyed, false);
 });

@@ -474,6 +474,36 @@ test('pipelined requests of a mounted listener run one after another', async (t)
   assert.deepEqual(started, ['1', '2', '3']);
 });
 
+for (const [what, bytes] of [
+  ['short requests', head('GET /hello').repeat(19)],
+  [
+    'a chunked body',
+    `${head('POST /echo', 'Content-Type: application/json', 'Transfer-Encoding: chunked')}1\r\n1\r\n0\r\n\r\n`,
+  ],
+] as const) {
+  test(`many clients that pipeline ${what} get all their responses`, async (t) => {
+    const clients = 50;
+    const all = Promise.withResolvers<void>();
+    let arrived = 0;
+    const kit = await startKit(t, {
+      'GET /together': async (request) => {
+        arrived += 1;
+        if (arrived === clients) all.resolve();
+        await all.promise;
+        return hello(request);
+      },
+      'GET /hello': hello,
+      'POST /echo': echo,
+    });
+    const count = bytes.split(' HTTP/1.1').length;
+    const exchanges = Array.from({ length: clients }, () =>
+      exchange(kit.port, head('GET /together') + bytes, { until: count }),
+    );
+    const counts = (await Promise.all(exchanges)).map(({ responses }) => responses.length);
+    assert.deepEqual(counts, Array(clients).fill(count));
+  });
+}
+
 test('pipelined requests beyond the memory for waiting requests are not parsed', async (t) => {
   const { handle } = hanging();
   const face = faceOf({ 'GET /hang': handle }, { basePath: '' });
