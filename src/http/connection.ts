@@ -71,8 +71,9 @@ export class Connection {
     if (this.#waitingBytes <= maxWaitingBytes) return;
     // Reading pauses only after the present packet, so each further request in it counts too.
     memory.hold(this, Math.min(this.#waitingBytes, packetBytes));
+    if (this.#endPause !== undefined) return;
     if (memory.isShort) this.#drop(memory);
-    else if (this.#endPause === undefined) this.#pause(memory);
+    else this.#pause(memory);
   }
 
   /** Closes the connection, and stops reading requests from it. */

@@ -193,6 +193,19 @@ test('the head and the body of a pipelined request count towards the memory of w
   }
 });
 
+test('a connection that pauses within a packet counts for the rest of the packet, and is not closed for it', () => {
+  const memory = new MemoryBudget(() => undefined, 0, 1_000_000);
+  const { socket, connection, responses } = pipeline(memory);
+  assert.equal(memory.isShort, false, 'only the requests that wait count');
+  for (let i = 0; i < 1_000; i += 1) {
+    const response = new ServerResponse(new IncomingMessage(socket));
+    responses.push(response);
+    connection.wait(response, memory, () => undefined);
+  }
+  assert.equal(memory.isShort, true);
+  assert.deepEqual([socket.destroyed, socket.isPaused()], [false, true]);
+});
+
 test('while memory is short, a connection with too many waiting requests is closed', async () => {
   let reports = 0;
   const report = () => {
