@@ -12,6 +12,7 @@ export class ServiceProcess {
   readonly #path: string;
   readonly #log: number;
   readonly #env: NodeJS.ProcessEnv;
+  readonly #hasStarted: (http: string) => Promise<boolean>;
   readonly port: number;
   readonly grpcPort: number;
   #child: ChildProcess | undefined;
@@ -21,19 +22,21 @@ export class ServiceProcess {
     ports: readonly [number, number],
     log: string,
     env: NodeJS.ProcessEnv,
+    hasStarted = (http: string) => isOk(`${http}/health`),
   ) {
     this.#command = command;
     [this.port, this.grpcPort] = ports;
     this.#path = log;
     this.#log = openSync(log, 'a');
     this.#env = env;
+    this.#hasStarted = hasStarted;
   }
 
   get pid(): number {
     return this.#child?.pid ?? 0;
   }
 
-  /** Starts it, again while its database is not there yet; resolves when it responds. */
+  /** Starts it, again while its database is not there yet; resolves when it has started. */
   async start(): Promise<void> {
     const ports = ['--port', String(this.port), '--grpc-port', String(this.grpcPort)];
     const deadline = performance.now() + startLimitMs;
@@ -44,7 +47,7 @@ export class ServiceProcess {
       });
       this.#child = child;
       while (isRunning(child) && performance.now() < deadline) {
-        if (await isOk(`http://127.0.0.1:${this.port}/health`)) return;
+        if (await this.#hasStarted(`http://127.0.0.1:${this.port}`)) return;
         await sleep(20);
       }
     }

@@ -10,7 +10,7 @@ import { freePorts } from '../../test/kit/free-ports.ts';
 import { usersClient } from '../../test/kit/grpc.ts';
 import { missingPgBouncer, startPgBouncer } from '../../test/kit/pgbouncer.ts';
 import { startPostgres } from '../../test/kit/postgres.ts';
-import { ServiceProcess } from '../harness/process.ts';
+import { isOk, ServiceProcess } from '../harness/process.ts';
 import type { Plan } from './plan.ts';
 
 export const run = promisify(execFile);
@@ -53,7 +53,10 @@ export async function startCluster(plan: Plan, stack: AsyncDisposableStack, keep
   const nodes = [];
   for (let i = 0; i < store.processes; i += 1) {
     const [port = 0, grpcPort = 0] = await freePorts(2);
-    const service = new ServiceProcess(command, [port, grpcPort], `${kept}-process-${i}.log`, env);
+    const log = `${kept}-process-${i}.log`;
+    const service = new ServiceProcess(command, [port, grpcPort], log, env, (http) =>
+      hasWorkers(http, workers),
+    );
     stack.defer(() => service.signal('SIGKILL'));
     await service.start();
     // Between the clients and the process.
@@ -63,6 +66,15 @@ export async function startCluster(plan: Plan, stack: AsyncDisposableStack, keep
     nodes.push({ service, clients, grpc, http: `http://127.0.0.1:${clients.port}` });
   }
   return { kept, nodes, data, postgres, clock: faketime && clock };
+}
+
+/** Whether all workers are ready. The process ends if one exits, or cannot start, before they are for the first time. */
+async function hasWorkers(http: string, count: number): Promise<boolean> {
+  if (count === 1) return isOk(`${http}/health`);
+  const text = await fetch(`${http}/metrics`)
+    .then((response) => response.text())
+    .catch(() => '');
+  return text.includes(`\nusers_service_workers{numbers="current"} ${count}\n`);
 }
 
 async function openPostgres({ pooler, ...plan }: Plan['store'], stack: AsyncDisposableStack) {

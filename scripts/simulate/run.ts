@@ -22,9 +22,7 @@ const faults: Readonly<Record<string, Begin>> = {
   kill: ({ service }) => [service.signal('SIGKILL'), () => service.start()],
   terminate: ({ service }) => [service.signal('SIGTERM'), () => service.start()],
   'hang up': ({ service }) => [service.signal('SIGHUP')],
-  'kill worker': async ({ service: { pid, port } }) => {
-    // The process ends if a worker exits before all are ready for the first time.
-    if (!(await hasAllWorkers(port))) return 'not all workers are ready';
+  'kill worker': ({ service: { pid } }) => {
     const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
     return worker ? [process.kill(Number(worker), 'SIGKILL')] : 'no worker process is running';
   },
@@ -68,12 +66,6 @@ const faults: Readonly<Record<string, Begin>> = {
     return [standby.promote(), () => network?.moveTo(standby.port)];
   },
 };
-
-async function hasAllWorkers(port: number): Promise<boolean> {
-  const response = await fetch(`http://127.0.0.1:${port}/metrics`).catch(() => undefined);
-  // A plan has at most two.
-  return (await response?.text())?.includes('\nusers_service_workers{numbers="current"} 2\n') ?? false;
-}
 
 /** Makes a fault, and ends it after its time. Resolves to the reason if this machine cannot have it. */
 async function inflict({ kind, target, ms }: Fault, cluster: Cluster): Promise<string | undefined> {
