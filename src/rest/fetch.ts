@@ -33,12 +33,13 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     near.on('close', () => far.destroy());
     far.on('close', () => near.destroy());
 
-    const { method, body, signal } = request;
+    const { method, signal } = request;
+    const reader = request.body?.getReader();
     const { host, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
     for (const name of ofConnection) headers.delete(name);
     if (!headers.has('host')) headers.set('host', host);
-    if (body !== null) headers.set('transfer-encoding', 'chunked');
+    if (reader !== undefined) headers.set('transfer-encoding', 'chunked');
 
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const outgoing = http.request({
@@ -55,16 +56,22 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     const fail = (error: unknown) => reject(signal.aborted ? signal.reason : error);
     // If the body fails, the request fails too. The error of the body then comes first.
     outgoing.on('error', (error) => setImmediate(fail, error));
-    if (body === null) outgoing.end();
+    if (reader === undefined) outgoing.end();
     else {
       // The response to the head, such as 401, may come before the first bytes of the body.
       outgoing.flushHeaders();
       // A stream can fail without a reason, which `pipeline` takes for success.
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
-      pipeline(body, outgoing).then(failIfUnsent, fail);
+      // The end of `pipeline` would cancel the body only after its next chunk.
+      outgoing.on('close', () => reader.cancel().catch(() => undefined));
+      pipeline(chunksOf(reader), outgoing).then(failIfUnsent, fail);
     }
     return await promise;
   };
+}
+
+async function* chunksOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
 }
 
 function toResponse(incoming: IncomingMessage, method: string, signal: AbortSignal): Response {

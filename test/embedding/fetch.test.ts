@@ -392,6 +392,20 @@ describe('the fetch handler', () => {
     assert.deepEqual([response.status, await response.json()], [401, { error: 'x-api-key is required' }]);
   });
 
+  for (const first of ['', '{']) {
+    it(`cancels a body that ${first ? 'stalls' : 'does not begin'} after the response to its head`, async () => {
+      const { handle } = create({ apiKeys: ['key'], auth: 'writes' });
+      const { promise: cancelled, resolve: cancel } = Promise.withResolvers<void>();
+      const start = (controller: ReadableStreamDefaultController) =>
+        first && controller.enqueue(Buffer.from(first));
+      const response = await post(handle, '/users', new ReadableStream({ start, cancel }), {
+        duplex: 'half',
+      });
+      assert.equal(response.status, 401);
+      await cancelled;
+    });
+  }
+
   it('ignores the Trailer header of a request without a body', async () => {
     const headers = { trailer: 'x-checksum' };
     const response = await create().handle(new Request(`${base}/users`, { headers }));
