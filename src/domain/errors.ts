@@ -35,7 +35,8 @@ export class DomainError extends Error {
 
   /** An unknown error becomes `internal`, as does an `AbortError` of a store while the request was not cancelled. */
   static from(caught: unknown, isCancelled = true): DomainError {
-    if (caught instanceof DomainError) return caught;
+    // `instanceof` alone can throw for a proxy.
+    if (Error.isError(caught) && caught instanceof DomainError) return caught;
     if (isCancelled && isNamed(caught, 'AbortError')) {
       return new DomainError('cancelled', 'the request was cancelled', { cause: caught });
     }

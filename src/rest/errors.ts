@@ -32,7 +32,7 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
 /** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toErrorResponse(caught: unknown, request: HttpRequest, observe: Observe): ErrorResponse {
   const { id: requestId, keyName: key } = request;
-  if (caught instanceof HttpError) {
+  if (Error.isError(caught) && caught instanceof HttpError) {
     const { status, cause } = caught;
     if (status === 503 && cause !== undefined)
       observe({ type: 'failure', where: 'overload', requestId, key, cause });

@@ -99,6 +99,9 @@ test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   assert.deepEqual([created.status, created.headers['retry-after']], [409, '1']);
 });
 
+const { proxy: revoked, revoke } = Proxy.revocable({}, {});
+revoke();
+
 const thrown: readonly [what: string, value: unknown][] = [
   ['an Error', new Error('SELECT secret FROM users')],
   [
@@ -109,6 +112,7 @@ const thrown: readonly [what: string, value: unknown][] = [
   ['undefined', undefined],
   ['null', null],
   ['an object', { kind: 'not-found', message: 'secret' }],
+  ['a revoked proxy', revoked],
 ];
 for (const [what, value] of thrown) {
   for (const [how, fail] of [
