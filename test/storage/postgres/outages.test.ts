@@ -225,6 +225,20 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
   });
 });
 
+/** Makes commits wait for one of these standbys; for none if empty. */
+async function requireStandbys(names: string): Promise<void> {
+  await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+  await server.query('SELECT pg_reload_conf()');
+  const isActive = async () => {
+    const sql = `SELECT current_setting('synchronous_standby_names') AS names`;
+    const [row] = await server.query<{ names: string }>(sql);
+    return row?.names === names;
+  };
+  await until(isActive, 'the setting is active');
+  // Commits wait for the standbys that the checkpointer knows, which reads the setting before each checkpoint.
+  await server.query('CHECKPOINT');
+}
+
 describe('a commit that waits for a standby', () => {
   it('is not acknowledged without the standby, also not to a retry', async (t) => {
     const { url } = await open(t);
@@ -233,23 +247,10 @@ describe('a commit that waits for a standby', () => {
     const limits = { ...patient, statementTimeoutMs: 1_000 };
     const store = await openPostgresStore(`${url}?options=${options}`, limits);
     t.after(() => store.close());
-    const wait = async (standbys: string) => {
-      await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
-      await server.query('SELECT pg_reload_conf()');
-      const row = async () =>
-        (
-          await server.query<{ names: string }>(
-            `SELECT current_setting('synchronous_standby_names') AS names`,
-          )
-        )[0];
-      await until(async () => (await row())?.names === standbys, 'the setting is active');
-      // Commits wait for the standbys that the checkpointer knows, which reads the setting before each checkpoint.
-      await server.query('CHECKPOINT');
-    };
-    t.after(() => wait(''));
+    t.after(() => requireStandbys(''));
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
     const create = () => store.users.create({ name: 'Ada' }, { idempotency });
-    await wait('missing');
+    await requireStandbys('missing');
     assert.equal(await kindOf(store.users.create({ name: 'Bob' })), 'unavailable');
     assert.equal(await kindOf(create()), 'unavailable');
     // The server has committed the writes, and shows them when it has ended their wait. A promotion of the standby would
@@ -258,7 +259,7 @@ describe('a commit that waits for a standby', () => {
     assert.equal(await kindOf(create()), 'unavailable');
     // This update changes nothing, but its response would confirm the creation.
     assert.equal(await kindOf(store.users.update(1, { name: 'Bob' })), 'unavailable');
-    await wait('');
+    await requireStandbys('');
     assert.equal((await create()).replayed, true);
     assert.equal(await store.users.count({}), 2);
   });
@@ -266,13 +267,17 @@ describe('a commit that waits for a standby', () => {
 
 describe('a standby of PostgreSQL', () => {
   it('serves reads without being ready, is replaced by the primary, and then takes over from the primary', async (t) => {
+    // The other tests need the primary.
+    t.after(async () => {
+      await server.start();
+      await requireStandbys('');
+    });
     const standby = await postgres.createStandby();
     const forwarder = await openForwarder(standby.port);
     t.after(() => forwarder.close());
     const { store: first, database } = await open(t);
     for (let i = 0; i < 3; i += 1) await first.users.create({ name: `user ${i}` });
-    await server.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
-    await server.query('SELECT pg_reload_conf()');
+    await requireStandbys('*');
     const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
     await until(async () => (await server.query(synchronous)).length === 1, 'the standby is synchronous');
     await first.users.create({ name: 'last' });
