@@ -64,14 +64,13 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
       // The end of `pipeline` would cancel the body only after its next chunk.
       outgoing.on('close', () => reader.cancel().catch(() => undefined));
-      pipeline(chunksOf(reader), outgoing).then(failIfUnsent, fail);
+      const chunks = async function* () {
+        for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+      };
+      pipeline(chunks, outgoing).then(failIfUnsent, fail);
     }
     return await promise;
   };
-}
-
-async function* chunksOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
 }
 
 function toResponse(incoming: IncomingMessage, method: string, signal: AbortSignal): Response {
