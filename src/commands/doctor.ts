@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
-import { tryPort } from '../ports.ts';
+import { authority, tryPort } from '../ports.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
@@ -87,7 +87,8 @@ function failed(error: unknown, option = ''): Finding[] {
   return [fail(option + describeError(error), advice)];
 }
 
-async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<Finding[]> {
+async function examinePorts({ host, port, ...config }: Config): Promise<Finding[]> {
+  const { 'grpc-port': grpcPort, 'tls-key': key } = config;
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -103,7 +104,12 @@ async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Prom
   const http = await examine('port', port);
   const findings = grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
   // A service has both of its ports or neither, so a free port shows that another program uses the other one.
-  const mayRun = !findings.some(({ what }) => what.endsWith(' is free'));
+  const isFree = findings.some(({ what }) => what.endsWith(' is free'));
+  // With TLS, any program passes for the service, because a certificate may be for other names than the host.
+  const isUnknown = port === 0 || key !== undefined;
+  const url = `http://${authority(host, port)}/health`;
+  const health = async () => (await fetch(url, { signal: AbortSignal.timeout(5_000) })).text();
+  const mayRun = !isFree && (isUnknown || (await health().catch(String)) === '{"ok":true}');
   return findings.map((one) =>
     mayRun && one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,
   );

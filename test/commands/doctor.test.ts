@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -263,6 +266,28 @@ describe('users-service doctor', () => {
       const { code, problems } = await examine('--grpc-port', `${free}`);
       const remedy = 'choose another port, or stop the program there';
       assert.deepEqual([code, problems], [3, [`warn  HTTP port: 127.0.0.1:${port} is in use; ${remedy}`]]);
+    });
+
+    it('warns of the ports that another program uses', async (t) => {
+      const programs = [
+        createHttpServer((_, response) => response.setHeader('connection', 'close').end('{}')),
+        createServer(),
+      ];
+      const [http = 0, grpc = 0] = await Promise.all(
+        programs.map(async (program) => {
+          t.after(() => program.close());
+          await once(program.listen(0, '127.0.0.1'), 'listening');
+          return (program.address() as AddressInfo).port;
+        }),
+      );
+      const remedy = 'is in use; choose another port, or stop the program there';
+      const warnings = [
+        `warn  HTTP port: 127.0.0.1:${http} ${remedy}`,
+        `warn  gRPC port: 127.0.0.1:${grpc} ${remedy}`,
+      ];
+      const examine = (...args: string[]) => doctor(['--database', 'memory:', '--port', `${http}`, ...args]);
+      assert.deepEqual((await examine('--grpc-port', `${grpc}`)).problems, warnings);
+      assert.deepEqual((await examine('--grpc-port', 'off')).problems, warnings.slice(0, 1));
     });
 
     it('reports an address of another machine', async () => {
