@@ -117,9 +117,9 @@ export class HttpListener {
     if ((route.priority === 'first' && mayBeFirst) || scheduler.isFree(request.startedAt))
       this.#answer(request, route);
     else {
-      request.holdUnread(() => fail(bodyCancelled));
+      const release = request.holdUnread(() => fail(bodyCancelled));
       scheduler.addTask(() => {
-        request.hold(0);
+        release();
         return this.#answer(request, route);
       });
     }

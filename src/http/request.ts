@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
-import { type Connection, readBytes } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
@@ -190,16 +190,28 @@ export class HttpRequest {
     this.shared.memory.hold(this, bytes, cancel);
   }
 
-  /** Counts the body that Node reads while the request waits. If too much waits, discards it and calls `onCancel`. */
-  holdUnread(onCancel: () => void): void {
-    const { headers, readableEnded } = this.raw;
-    const isChunked = headers['transfer-encoding'] !== undefined;
-    const bytes = isChunked ? readBytes : Math.min(Number(headers['content-length'] ?? 0), readBytes);
-    if (readableEnded) return;
-    this.hold(bytes, () => {
-      discardBody(this.raw);
-      onCancel();
-    });
+  /**
+   * Counts the part of a body that arrives while the request waits, until the returned function is called. If too much
+   * waits, discards the body and calls `onCancel`.
+   */
+  holdUnread(onCancel: () => void): () => void {
+    const { raw } = this;
+    if (!hasBody(raw)) return () => undefined;
+    const { push } = raw;
+    const release = (): void => {
+      raw.push = push;
+      this.hold(0);
+    };
+    raw.push = (chunk) => {
+      const isWanted = push.call(raw, chunk);
+      this.hold(raw.readableLength, () => {
+        release();
+        discardBody(raw);
+        onCancel();
+      });
+      return isWanted;
+    };
+    return release;
   }
 
   /** The request no longer counts as running: an endless stream waits most of the time. */
