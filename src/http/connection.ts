@@ -9,8 +9,8 @@ const requestBytes = 2 * 1024;
 // Above this, reading pauses, and the service cannot notice that the client has disconnected. It is about 15 short
 // requests with a heap of 4 GiB, and fewer with a smaller heap.
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
-// Node reads at most this many bytes of a connection at once.
-const readBytes = 64 * 1024;
+/** Node reads at most this many bytes of a connection at once. */
+export const readBytes = 64 * 1024;
 // The most memory that counts for a paused connection: one read can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, readBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
@@ -191,26 +191,29 @@ export class HttpRequest {
   }
 
   /**
-   * Counts the part of a body that arrives while the request waits, until the returned function is called. If too much
-   * waits, discards the body and calls `onCancel`.
+   * Counts the body that Node reads while the request waits, until the returned function is called. A chunked one counts
+   * as long until its end has arrived. If too much waits, discards the body and calls `onCancel`.
    */
   holdUnread(onCancel: () => void): () => void {
     const { raw } = this;
-    if (!hasBody(raw)) return () => undefined;
-    const { push } = raw;
+    const { headers, push } = raw;
+    if (raw.readableEnded || !hasBody(raw)) return () => undefined;
     const release = (): void => {
       raw.push = push;
       this.hold(0);
     };
+    const cancel = (): void => {
+      release();
+      discardBody(raw);
+      onCancel();
+    };
     raw.push = (chunk) => {
       const isWanted = push.call(raw, chunk);
-      this.hold(raw.readableLength, () => {
-        release();
-        discardBody(raw);
-        onCancel();
-      });
+      if (chunk === null) this.hold(raw.readableLength, cancel);
       return isWanted;
     };
+    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
+    this.hold(Math.min(Number(length), readBytes), cancel);
     return release;
   }
 
