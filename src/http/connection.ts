@@ -1,11 +1,13 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
+import { freeBytes, heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 import type { HttpError } from './reply.ts';
 
-// The memory of a pipelined request besides the text of its head and its body.
+// The memory of a pipelined request besides its headers and its body.
 const requestBytes = 2 * 1024;
+// The memory of a header name or value besides its characters: a packet can contain about 13,000 empty headers.
+const textBytes = 64;
 // Above this, reading pauses, and the service cannot notice that the client has disconnected. It is about 15 short
 // requests with a heap of 4 GiB, and fewer with a smaller heap.
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
@@ -60,7 +62,10 @@ export class Connection {
   /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;
-    const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
+    const headBytes = rawHeaders.reduce(
+      (sum, text) => sum + textBytes + text.length,
+      requestBytes + url.length,
+    );
     // The length of a chunked body is unknown, so reading pauses at once.
     const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
     const bytes = headBytes + Math.min(Number(length ?? 0), readBytes);
@@ -69,8 +74,9 @@ export class Connection {
     // In a microtask, so that the previous response emits `close` first.
     response.once('socket', () => queueMicrotask(startBound));
     if (this.#waitingBytes <= maxWaitingBytes) return;
-    // Reading pauses only after the present packet, so each further request in it counts too.
-    memory.hold(this, Math.min(this.#waitingBytes, packetBytes));
+    // Reading pauses only after the present packet, so each further request in it counts too. Even the first bytes
+    // count, because thousands of connections that wait with a few requests each could exhaust a small heap.
+    memory.hold(this, freeBytes + Math.min(this.#waitingBytes, packetBytes));
     if (this.#endPause !== undefined) return;
     if (memory.isShort) this.#drop(memory);
     else this.#pause(memory);

@@ -3,7 +3,7 @@ import { getHeapStatistics } from 'node:v8';
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
-const freeBytes = 16 * 1024;
+export const freeBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
 const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 

@@ -197,7 +197,12 @@ test('the head and the body of a pipelined request count towards the memory of w
   assert.equal(pipeline(memory, { 'content-length': '50000' }).responses.length, 1);
   assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).responses.length, 1);
   const long = 'x'.repeat(15_000);
-  for (const { responses } of [pipeline(memory, { cookie: long }), pipeline(memory, {}, 1_000, `/${long}`)]) {
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`x${i}`, '']));
+  for (const { responses } of [
+    pipeline(memory, { cookie: long }),
+    pipeline(memory, many),
+    pipeline(memory, {}, 1_000, `/${long}`),
+  ]) {
     assert.ok(responses.length <= 3, `${responses.length} requests wait`);
   }
 });
@@ -213,6 +218,17 @@ test('a connection that pauses within a packet counts for the rest of the packet
   }
   assert.equal(memory.isShort, true);
   assert.deepEqual([socket.destroyed, socket.isPaused()], [false, true]);
+});
+
+test('many connections with a few waiting requests each count with all of them', () => {
+  const memory = new MemoryBudget(() => undefined, 0, 1_000_000);
+  let waiting = 0;
+  for (let i = 0; i < 1_000; i += 1) {
+    const { socket, responses } = pipeline(memory);
+    if (socket.destroyed) break;
+    waiting += responses.length;
+  }
+  assert.ok(waiting * 2_048 <= 500_000, `${waiting} requests wait`);
 });
 
 test('while memory is short, a connection with too many waiting requests is closed', async () => {
