@@ -180,6 +180,13 @@ describe('the fetch handler', () => {
     assert.deepEqual([await repository.users.count({}), requests.length], [0, 1]);
   });
 
+  it('reads the body of a method that usually has none', async () => {
+    const { handle } = create();
+    const body = 'a'.repeat(200_000);
+    const response = await handle(new Request(`${base}/users/1`, { method: 'DELETE', body }));
+    assert.equal(response.status, 413);
+  });
+
   it('serves only the allowed hosts of the URL and of a Host header', async () => {
     const { handle } = create({ allowedHosts: ['users.example'] });
     const statuses = [

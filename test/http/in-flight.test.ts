@@ -119,9 +119,11 @@ test('the body of a waiting request counts for the memory budget until the reque
   const first = wait('first', { 'content-length': '1000000' });
   assert.equal(memory.isShort, false);
   const second = wait('second', { 'transfer-encoding': 'chunked' });
+  second.raw.push('1');
   assert.equal(memory.isShort, true);
   assert.deepEqual(cancelled, []);
-  wait('third', { 'content-length': '65536' });
+  const third = wait('third', { 'content-length': '65536' });
+  assert.equal(third.raw.push(Buffer.alloc(65_536)), false, 'Node stops reading the body');
   assert.deepEqual(cancelled, ['first']);
   assert.ok(first.raw.listenerCount('data') > 0, 'the body is discarded');
   first.raw.push(Buffer.alloc(65_536));
@@ -197,6 +199,12 @@ test('the head and the body of a pipelined request count towards the memory of w
   assert.equal(pipeline(memory, { 'content-length': '50000' }).responses.length, 1);
   assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).responses.length, 1);
   const long = 'x'.repeat(15_000);
+  assert.equal(
+    pipeline(new MemoryBudget(() => undefined, 0, 1_000_000), { 'content-length': '1000000' }).socket
+      .destroyed,
+    false,
+    'one read is counted of a long body',
+  );
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`x${i}`, '']));
   for (const { responses } of [
     pipeline(memory, { cookie: long }),
@@ -218,6 +226,15 @@ test('a connection that pauses within a packet counts for the rest of the packet
   }
   assert.equal(memory.isShort, true);
   assert.deepEqual([socket.destroyed, socket.isPaused()], [false, true]);
+});
+
+test('the rest of a packet counts for 3 MiB at most, so that it alone cannot cancel other requests', () => {
+  const memory = new MemoryBudget(() => undefined, 0, 2 * 3 * 1024 * 1024);
+  const { socket, connection } = pipeline(memory);
+  for (let i = 0; i < 5_000; i += 1) {
+    connection.wait(new ServerResponse(new IncomingMessage(socket)), memory, () => undefined);
+  }
+  assert.equal(memory.isShort, false);
 });
 
 test('many connections with a few waiting requests each count with all of them', () => {
