@@ -49,17 +49,18 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       left -= value.length;
       const onWritten = (error?: Error | null) => !error && typeof value !== 'string' && release?.(value);
       const isFull = !response.write(value, onWritten);
-      if (isFull) request.hold(heldBytes ?? response.writableLength, () => response.destroy());
+      // The stream keeps its chunk also while others have their turn.
+      request.hold(heldBytes ?? Math.max(value.length, response.writableLength), () => response.destroy());
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
         const stopTimer = startStallTimer(request);
         await drained().finally(stopTimer);
         if (response.destroyed) return;
-        request.hold(0);
       }
       // A body that is in memory does not wait for other requests, because sending it frees the memory.
       if (heldBytes === undefined) await scheduler.pause(value.length);
+      request.hold(0);
       next = await chunks.next();
     }
     if (response.destroyed) return;

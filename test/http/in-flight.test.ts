@@ -98,6 +98,28 @@ test('a request whose body arrived together with its head still counts while the
   assert.throws(() => make().enter(), isFull);
 });
 
+test('a chunk of a stream counts as used memory until the stream may produce the next one', async () => {
+  const { make, shared } = allowOne();
+  const memory = new MemoryBudget(() => undefined, 0, 100_000);
+  Object.assign(shared, { memory });
+  const request = make();
+  // A client that reads at once.
+  request.response.write = () => true;
+  const isShort: boolean[] = [];
+  async function* chunks() {
+    for (let i = 0; i < 3; i += 1) {
+      isShort.push(memory.isShort);
+      yield 'x'.repeat(80_000);
+    }
+  }
+  const sent = send(request, { status: 200, body: { chunks: chunks() } });
+  // The stream keeps its chunk while others have their turn.
+  await nextTurn();
+  assert.ok(memory.isShort);
+  await sent;
+  assert.deepEqual(isShort, [false, false, false]);
+});
+
 test('the body of a waiting request counts for the memory budget until the request starts or is cancelled', () => {
   const { make, shared } = allowOne();
   const memory = new MemoryBudget(() => undefined, 0, 100_000);
