@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { freeBytes, heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 import type { HttpError } from './reply.ts';
@@ -11,8 +11,8 @@ const textBytes = 64;
 // Above this, reading pauses, and the service cannot notice that the client has disconnected. It is about 15 short
 // requests with a heap of 4 GiB, and fewer with a smaller heap.
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
-/** Node reads at most this many bytes of a connection at once. */
-export const readBytes = 64 * 1024;
+// Node reads at most this many bytes of a connection at once.
+const readBytes = 64 * 1024;
 // The most memory that counts for a paused connection: one read can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
@@ -66,9 +66,8 @@ export class Connection {
       (sum, text) => sum + textBytes + text.length,
       requestBytes + url.length,
     );
-    // The length of a chunked body is unknown, so reading pauses at once.
-    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
-    const bytes = headBytes + Math.min(Number(length ?? 0), readBytes);
+    // With a chunked body, reading pauses at once.
+    const bytes = headBytes + unreadBytes(headers);
     this.#waitingBytes += bytes;
     const startBound = AsyncResource.bind(() => this.#start(start, bytes));
     // In a microtask, so that the previous response emits `close` first.
@@ -117,4 +116,10 @@ export class Connection {
 
 export function connectionOf(socket: Duplex): Connection {
   return connections.get(socket) ?? new Connection(socket);
+}
+
+/** How much of a body Node reads at most while nothing else does. The length of a chunked one is unknown. */
+export function unreadBytes(headers: IncomingHttpHeaders): number {
+  const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
+  return Math.min(Number(length ?? 0), readBytes);
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
-import { type Connection, readBytes } from './connection.ts';
+import { type Connection, unreadBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
@@ -212,8 +212,7 @@ export class HttpRequest {
       if (chunk === null) this.hold(raw.readableLength, cancel);
       return isWanted;
     };
-    const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : readBytes;
-    this.hold(Math.min(Number(length), readBytes), cancel);
+    this.hold(unreadBytes(headers), cancel);
     return release;
   }
 
