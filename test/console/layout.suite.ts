@@ -67,6 +67,11 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('The service does not accept this key').waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'API key: rejected' }).waitFor();
+    for (const width of [353, 360]) {
+      await page.setViewportSize({ width, height: 740 });
+      const links = await page.getByRole('navigation', { name: 'Pages' }).boundingBox();
+      assert.ok(links !== null && links.y >= 0, `${width} px: the header cuts off its links`);
+    }
     await checkWidth();
     await page.goto(`${http}/api.html`);
     await page.locator('article').first().waitFor();
