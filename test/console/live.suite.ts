@@ -78,6 +78,8 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     for (const _ of polls.slice(1)) await poll(page);
     // The new process has counted 400 requests in at least 4 s.
     await page.locator('#rate-value', { hasText: /^\d\d/ }).waitFor();
+    // No request was timed, so a screen reader must not announce a latency.
+    await page.getByRole('img', { name: 'Latency over the last two minutes', exact: true }).waitFor();
     await page.locator('#rate-peak', { hasText: /^peak \d{1,3}(\.\d+)?$/ }).waitFor();
   });
 
