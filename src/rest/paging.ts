@@ -71,7 +71,7 @@ export function monitorLinks({ changes }: Repository) {
 
 /** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
-  // Quotes are ignored: at worst, a comma in quotes adds the number of all rows, or hides it.
+  // A comma in quotes counts as the end of a preference. At worst, the number of all rows is then added or missing.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
   // If a preference is repeated, the first one applies.
   const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));
@@ -87,7 +87,7 @@ export function listHeaders(links: readonly string[], total: number | undefined)
   };
 }
 
-/** Formats the first items that fit into `maxLength` characters, at least one; `last` is their last, unless all fit. */
+/** Formats the items that fit in `maxLength` characters, at least one. `last` is the last of them if others remain. */
 export function fitting<Item>(
   items: readonly Item[],
   format: (item: Item) => string,
