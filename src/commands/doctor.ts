@@ -6,7 +6,7 @@ import { authority, tryPort } from '../ports.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
-import { examineCertificates, examineOpenFiles, examineStandbys } from './examine.ts';
+import { examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
 
@@ -63,8 +63,8 @@ async function examineFiles(parsed: ParsedConfig, files: Files | UsageError): Pr
   const { public: folder, 'api-keys-file': keys, 'tls-key': key } = parsed.config;
   const paths = [folder, keys].filter((path) => path !== undefined);
   const findings = paths.map((path) => ok(`${path} can be read`));
-  if (key === undefined) return findings;
-  return [...findings, ...(await examineCertificates(parsed, files)), await examineKey(key)];
+  for (const examine of fileExaminations) findings.push(...(await examine(parsed, files)));
+  return key === undefined ? findings : [...findings, await examineKey(key)];
 }
 
 async function examineKey(path: string): Promise<Finding> {

@@ -9,7 +9,8 @@ import type { ParsedConfig } from './settings.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
-export const startExaminations = [examineCertificates, examineOpenFiles, examineSharing];
+export const fileExaminations = [examineCertificates, examineKeys];
+export const startExaminations = [...fileExaminations, examineOpenFiles, examineSharing];
 
 /** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(
@@ -30,7 +31,7 @@ export async function reportProblems(
   }
 }
 
-export async function examineCertificates({ settings }: ParsedConfig, { tls }: Files): Promise<Finding[]> {
+async function examineCertificates({ settings }: ParsedConfig, { tls }: Files): Promise<Finding[]> {
   if (tls === undefined) return [];
   return certificatesOf(tls).map(({ subject, subjectAltName = 'no name', validFromDate, validToDate }) => {
     // A certificate may have no subject, only alternative names.
@@ -47,6 +48,13 @@ export async function examineCertificates({ settings }: ParsedConfig, { tls }: F
     const isSoon = leftMs < Math.min(fewDaysMs, (validToDate.getTime() - validFromDate.getTime()) / 3);
     return isSoon ? warn(text, 'renew it, then send SIGHUP') : ok(text);
   });
+}
+
+/** A file without keys does not prevent a start, because a SIGHUP may add them. */
+async function examineKeys({ settings }: ParsedConfig, { apiKeys }: Files): Promise<Finding[]> {
+  const { text } = settings['api-keys-file'];
+  if (text === '' || apiKeys.length > 0) return [];
+  return [warn(`${text} has no API key, so requests that need one are 401`, 'add one, then send SIGHUP')];
 }
 
 /** Beyond the limit, Node.js closes new connections without an event. Only Linux has the file that shows the limit. */

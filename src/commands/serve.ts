@@ -17,7 +17,7 @@ import {
   packageVersion,
   UsageError,
 } from './command-line.ts';
-import { examineCertificates, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
+import { fileExaminations, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';
 
@@ -103,7 +103,7 @@ async function runUntilStopped(
     try {
       const changed = await readFiles(parsed, true);
       await runner.reload(changed);
-      if (worker === undefined) await reportProblems(parsed, changed, log.observe, [examineCertificates]);
+      if (worker === undefined) await reportProblems(parsed, changed, log.observe, fileExaminations);
     } catch (cause) {
       runner.reportFailure(cause);
     }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { printed, startProcess } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { runCommand } from '../support/command.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -113,6 +114,28 @@ test('a SIGHUP during the start reads the file of API keys again once the servic
   await printed(running, 'reloaded');
   assert.equal(await statusOf(running.http, 'second'), 200);
   assert.equal(await statusOf(running.http, 'first'), 401);
+});
+
+test('a file without API keys is a warning at the start, at SIGHUP and of doctor, because no key is valid', async (t) => {
+  const file = await keysFile(t, '# none\n');
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const problem = `${file} has no API key, so requests that need one are 401; add one, then send SIGHUP`;
+  const examined = await runCommand(['doctor', '--port', '0', '--grpc-port', '0', ...args]);
+  assert.equal(examined.code, 3);
+  assert.ok(examined.stdout.includes(`\nwarn  ${problem}\n`), examined.stdout);
+
+  const running = await startProcess(t, args);
+  const warnings = (count: number) => {
+    const isPrinted = () => running.lines.filter(({ message }) => message === problem).length === count;
+    return until(isPrinted, `${count} warnings`, 100_000);
+  };
+  await warnings(1);
+  running.child.kill('SIGHUP');
+  await warnings(2);
+  await writeFile(file, 'first\n');
+  running.child.kill('SIGHUP');
+  await printed(running, 'reloaded', 2);
+  assert.equal(await statusOf(running.http, 'first'), 200);
 });
 
 test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
