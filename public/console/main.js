@@ -1,6 +1,6 @@
 // @ts-check
 import { Changes } from './api/changes.js';
-import { createClient } from './api/client.js';
+import { createClient, isSent } from './api/client.js';
 import { Connection } from './api/connection.js';
 import { createPostsApi, createUsersApi, userKind } from './api/resources.js';
 import { createConflictDialog, createDeleteDialog, createNewUserDialog } from './edit/dialogs.js';
@@ -115,10 +115,11 @@ function reload() {
 }
 
 /**
- * Shows a change of another person. New rows are only counted, because they would move the shown rows.
+ * Shows a change of another person, or one of this page whose response was lost. New rows are only counted, because
+ * they would move the shown rows.
  * @param {Change} change
  */
-function apply({ type, version, data }) {
+function apply({ type, version, data, requestid }) {
   const [kind, what] = type.split('.');
   // After a reconnection, changes arrive that are older than the last save of this page.
   if (what === 'updated' && (kind === 'user' ? users : postsApi).hasSaved(data, version)) return;
@@ -131,7 +132,7 @@ function apply({ type, version, data }) {
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);
-    if (mark === 'Changed') return panel.change(tagged);
+    if (mark === 'Changed') return panel.change(tagged, isSent(requestid) ? '' : ', by another person');
     feed.remove(data.id);
     markDeleted(data.id);
     if (data.id === opened) void panel.reload();

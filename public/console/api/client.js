@@ -161,11 +161,19 @@ export function sendWithId(method, send) {
 }
 
 /**
+ * Whether this page has sent the request.
+ * @param {string} [requestId]
+ */
+export function isSent(requestId = '') {
+  return requestId.startsWith(idPrefix);
+}
+
+/**
  * Whether the page shows the outcome of this request. It does not know a change whose response was lost.
  * @param {string} [requestId]
  */
 export async function isOwnRequest(requestId = '') {
-  return requestId.startsWith(idPrefix) && (await unanswered.get(requestId)) !== false;
+  return isSent(requestId) && (await unanswered.get(requestId)) !== false;
 }
 
 /**

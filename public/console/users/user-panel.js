@@ -105,14 +105,15 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     reload: load,
 
     /**
-     * Shows a change of the open user by another person. Typed text stays, and a conflict is shown here.
+     * Shows a change from the feed. Typed text stays, and a conflict is shown here.
      * @param {TaggedUser} tagged
+     * @param {string} note who has made it
      */
-    change(tagged) {
+    change(tagged, note) {
       if (tagged.record.id !== openId) return;
       changed = tagged;
       if (loaded === undefined || versionOf(tagged) <= versionOf(loaded)) return;
-      show(tagged, ', by another person');
+      show(tagged, note);
     },
 
     /** @param {TaggedUser} tagged */
