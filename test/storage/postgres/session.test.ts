@@ -14,12 +14,15 @@ after(() => postgres.close());
 /** Notes the settings of each session that creates a user. Returns a function that reads them. */
 async function noteSettings({ query }: Session) {
   await query(`
-    CREATE TABLE seen (synchronous_commit text, statement_timeout text, lock_timeout text, idle text, work_mem text);
+    CREATE TABLE seen (synchronous_commit text, statement_timeout text, lock_timeout text, idle text, work_mem text,
+      keepalives text);
     CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN
         INSERT INTO seen VALUES (
           current_setting('synchronous_commit'), current_setting('statement_timeout'), current_setting('lock_timeout'),
-          current_setting('idle_in_transaction_session_timeout'), current_setting('work_mem'));
+          current_setting('idle_in_transaction_session_timeout'), current_setting('work_mem'),
+          concat_ws(', ', current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval'),
+            current_setting('tcp_keepalives_count')));
         RETURN NEW;
       END $$;
     CREATE TRIGGER note BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION note()`);
@@ -44,14 +47,16 @@ async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, str
 }
 
 describe('a session of a PostgreSQL store', () => {
-  it('commits durably and has timeouts with any defaults of the database', async (t) => {
-    const { seen } = await settingsOfWrites(t, { synchronous_commit: 'off', lock_timeout: '0' });
+  it('commits durably, has timeouts and notices a lost client with any defaults of the database', async (t) => {
+    const own = { synchronous_commit: 'off', lock_timeout: '0', tcp_keepalives_idle: '7200' };
+    const { seen } = await settingsOfWrites(t, own);
     assert.deepEqual(seen, {
       synchronous_commit: 'on',
       statement_timeout: '4321ms',
       lock_timeout: '1234ms',
       idle: '10s',
       work_mem: '4MB',
+      keepalives: '30, 10, 3',
     });
   });
 
