@@ -132,6 +132,8 @@ export class Service implements AsyncDisposable {
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),
       changesKept: this.#options.changesKept || 0,
+      // A write waits even after its client has disconnected, so the limit on connections does not bound its memory.
+      maxPendingWrites: Math.min(10_000, fittingConnections),
       onCreated: (path: string) => observe({ type: 'created', path }),
       onWarning: (message: string) => observe({ type: 'warning', message }),
       onFailure: (cause: Error) => observe({ type: 'failure', where: 'store', cause }),

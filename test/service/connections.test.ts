@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, Server, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { status } from '@grpc/grpc-js';
@@ -9,7 +13,7 @@ import { createService } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
-import { head, Wire } from '../kit/wire.ts';
+import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
 
@@ -200,6 +204,37 @@ test('a thousand clients can connect to each port while the process is busy', {
     }
     await until(() => connected === 1_000, `all clients are connected to ${address}`);
   }
+});
+
+test('on a small heap, fewer writes may wait for a lock, because they stay when their clients disconnect', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'users-service-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const path = join(folder, 'users.db');
+  // Some 280 connections and as many waiting writes fit.
+  const env = { NODE_OPTIONS: '--max-old-space-size=32 --max-semi-space-size=1' };
+  const { http } = await startProcess(t, ['--database', `sqlite:${path}`], env);
+  const db = new DatabaseSync(path);
+  t.after(() => db.close());
+  db.exec('BEGIN IMMEDIATE');
+  const clients = 80;
+  const isRunning = async () => {
+    const metrics = await (await fetch(`${http}/metrics`)).text();
+    return Number(/^users_service_requests_in_flight{face="http"} (\d+)$/m.exec(metrics)?.[1]) > clients;
+  };
+  const isRejected = (wire: Wire) => wire.received.includes('too many writes are waiting');
+  const port = Number(new URL(http).port);
+  await until(
+    async () => {
+      const wires = await Promise.all(Array.from({ length: clients }, () => Wire.open(t, port)));
+      for (const wire of wires) wire.write(post('/users', '{"name":"Ada"}'));
+      const hasResponse = () => wires.some(({ received }) => received.length > 0);
+      await until(async () => hasResponse() || (await isRunning()), 'the writes wait', 100_000);
+      for (const { socket } of wires) socket.destroy();
+      return wires.some(isRejected);
+    },
+    'a write is rejected',
+    100_000,
+  );
 });
 
 test('createService rejects an invalid maxConnections', () => {
