@@ -264,6 +264,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.keyboard.press('Enter');
       await row(page, 'Jan L').getByText('Changed').waitFor();
       await page.getByText('User 9 · version 2', { exact: true }).waitFor();
+      await page.getByText('Saved Jan L').waitFor();
     });
 
     await t.test('changes that arrive during a failing save show their conflict after it', async () => {
