@@ -58,7 +58,7 @@ export const copy: Command = {
     const summary = await source.summary();
     const [total, present] = [countOf(summary), countOf(await target.summary())];
     // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
-    if (present > 0) await checkSubset(target, source);
+    await checkSubset(target, source);
     // Every import restarts the feed, so an earlier copy has another position.
     const isAtSource = position !== undefined && position === (await target.changes?.position());
     if (isAtSource && present > 0 && present === total) throw sameStore;
