@@ -112,7 +112,7 @@ function describe(control, change) {
  * @returns {Control | undefined}
  */
 function fieldOf(form, error) {
-  if (!(error instanceof ApiError) || error.status !== 400) return undefined;
+  if (!(error instanceof ApiError)) return undefined;
   const named = form.elements.namedItem(/^\w*/.exec(error.message)?.[0] ?? '');
   return isControl(named) ? named : undefined;
 }
