@@ -85,9 +85,9 @@ export function createPostsPanel(posts, choose, ready) {
 
   /** @param {(posts: readonly Post[]) => void} show */
   async function load(show = items.append) {
+    loading.abort();
     if (next === undefined) return;
     const url = next;
-    loading.abort();
     loading = new AbortController();
     const { signal } = loading;
     items.startRead();
@@ -137,7 +137,6 @@ export function createPostsPanel(posts, choose, ready) {
     open(userId) {
       openId = userId;
       next = userId === undefined ? undefined : posts.firstPage(userId, 0);
-      loading.abort();
       editor.close();
       list.replaceChildren();
       added.clear();
