@@ -94,6 +94,11 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       service.setApiKeys(['another-key']);
       await pollTwice(page);
       await page.getByText('The service does not accept the API key. Not updated since').waitFor();
+      // The figures may fail for another reason, too.
+      await page.route('**/metrics', (route) => route.fulfill({ status: 404, json: { error: 'x' } }));
+      await pollTwice(page);
+      await page.getByText('No figures: /metrics responded 404. Not updated since').waitFor();
+      await page.unroute('**/metrics');
       await page.getByRole('button', { name: 'API key: rejected' }).click();
       await page.getByRole('textbox', { description: 'The service does not accept this key.' }).waitFor();
       await page.keyboard.press('Escape');
@@ -308,6 +313,20 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       await page.keyboard.press('Enter');
       await announced(page, 'Created Bob as user 2');
       assert.equal(requests.filter((request) => request.method() === 'POST').length, 1);
+    });
+
+    await t.test('an API key that was entered for a save is part of its curl line', async () => {
+      await page.evaluate('sessionStorage.clear()');
+      await showView(page, '/users/1');
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await form.getByLabel('Name').fill('Ada L');
+      await page.keyboard.press('Enter');
+      await dialog.getByLabel('Key').fill(apiKey);
+      await page.keyboard.press('Enter');
+      await announced(page, 'Saved Ada L');
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      const saved = page.locator('#request-list code', { hasText: '-X PATCH' }).first();
+      assert.match(String(await saved.textContent()), /"x-api-key: \$API_KEY"/);
     });
   });
 
