@@ -34,6 +34,16 @@ const hiding = `
   globalThis.hide = (value) => { hidden = value; document.dispatchEvent(new Event('visibilitychange')); };
 `;
 
+/** Lets the page receive its responses byte by byte. */
+const bytewise = `
+  const { fetch } = globalThis;
+  globalThis.fetch = async (...request) => {
+    const response = await fetch(...request);
+    const transform = (bytes, stream) => bytes.forEach((byte) => stream.enqueue(Uint8Array.of(byte)));
+    return new Response(response.body?.pipeThrough(new TransformStream({ transform })), response);
+  };
+`;
+
 /** Advances the clock of the page in steps, and lets its requests have their responses after each step. */
 async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
   for (let passed = 0; passed < ms; passed += stepMs) {
@@ -182,6 +192,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.getByRole('button', { name: 'Count all', disabled: false }).waitFor();
       assert.equal(await mark(), '", before later changes"', 'a count that began before a change');
       await page.unroute('**/users?limit=1');
+      // The page has missed changes if their position is no longer kept.
+      await page.route('**/changes', (route) => route.fulfill({ status: 410 }), { times: 1 });
+      await page.evaluate('hide(true); hide(false)');
+      await page.locator('#total:empty').waitFor({ state: 'attached' });
     });
 
     await t.test('changes do not include the changes of the page itself', async () => {
@@ -575,7 +589,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
     for (const title of ['One', 'Two']) await send(http, 'POST /users/3/posts', { json: { title } });
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/`, { initScript: bytewise });
     await isLive(page);
 
     await t.test('changes appear in a list that was read before them', async () => {
@@ -637,6 +651,14 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await check('user 011', unlisted, { name: 'user 005', role });
         await page.getByRole('button', { name: 'Next' }).click();
         await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
+        // Beyond the last page, all users are on earlier ones. The page has the second change after the first.
+        await showView(page, '/users/1?name=u&role=admin&sort=-name&limit=10&page=9');
+        await page.getByText('No more users').waitFor();
+        await isLive(page);
+        await send(http, 'POST /users', { json: { name: 'user 007', role } });
+        await send(http, 'PATCH /users/1', { json: { name: 'Lea' } });
+        await page.locator('#detail-heading', { hasText: 'Lea' }).waitFor();
+        assert.equal(await page.locator('#feed-state').textContent(), 'Live');
       },
     );
   });
@@ -745,9 +767,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank', { clock: true, fresh: true });
-    let requests = 0;
+    let [requests, isOpen] = [0, false];
     await page.route('**/changes', (route) => {
       requests += 1;
+      if (isOpen) return route.fulfill({ contentType: 'text/event-stream', body: ': hello\n\n' });
       const status = requests % 2 === 1 ? 429 : 503;
       return route.fulfill({ status, json: { error: 'too many clients follow the changes' } });
     });
@@ -765,6 +788,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     const asked = page.waitForRequest('**/changes');
     await page.getByRole('button', { name: 'Try now' }).click();
     await asked;
+    [requests, isOpen] = [0, true];
+    await advance(page, 30_000, 1_000);
+    // After a connection, the pauses begin again at 0.5 s at least. Otherwise each would take 10 s at least.
+    assert.ok(requests > 3, `${requests} requests in 30 s`);
     await page.unroute('**/changes');
     // The last response may arrive after the first step, and the pause after it is at most 20 s.
     await advance(page, 40_000, 10_000);
