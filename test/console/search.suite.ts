@@ -117,6 +117,19 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test('a search cancels the one before it, which may have other users', async () => {
+      await show();
+      await page.route('**/users?name=Bob&*', () => undefined);
+      const cancelled = page.waitForEvent('requestfailed', (request) => request.url().includes('name=Bob'));
+      await box.fill('Bob');
+      await box.press('Enter');
+      await box.fill('Ada');
+      await box.press('Enter');
+      await cancelled;
+      await rowsAre(page, ['Ada']);
+      await page.unroute('**/users?name=Bob&*');
+    });
+
     await t.test('Escape and the clear button clear the search at once', async () => {
       await show('#/?name=Bob');
       await rowsAre(page, ['Bob']);
@@ -188,6 +201,15 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
       await show('#/?name=Who?&sort=-id');
       await rowsAre(page, ['Who? Me']);
       assert.equal(await page.locator('#name-filter').inputValue(), 'Who?');
+    });
+
+    await t.test('the roles of the users that were listed are suggested in order', async () => {
+      await addUsers(http, [{ name: 'Zed', role: 'actor' }]);
+      await page.reload();
+      await show('#/?sort=id');
+      await page.locator('#known-roles option').nth(2).waitFor({ state: 'attached' });
+      const roles = await page.locator('#known-roles').innerHTML();
+      assert.deepEqual(roles.match(/(?<=value=")\w+/g), ['actor', 'admin', 'editor']);
     });
   });
 });
