@@ -232,6 +232,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await page.unroute('**/openapi.json');
     await again.click();
     await page.locator('article').first().waitFor();
+    assert.equal(await page.getByText('The description cannot be shown').count(), 0);
   });
 
   test('a description with circular references, values of the wrong type or markup is shown', async (t) => {
@@ -239,6 +240,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     const page = await open(t, 'about:blank');
     for (const paths of [
       { '/a': { $ref: '#/paths/~1a' }, '/b': { get: { requestBody: { $ref: '#/x' } } } },
+      { '/a~1': { get: {} }, '/b': { $ref: '#/paths/~1a~01' } },
       { '/b': { get: { tags: 5, parameters: {}, responses: [null], summary: {} } }, '/c': 7 },
       { '/b': { get: { summary: '', description: '<b>b</b> `<i>` <img src=x onerror=alert(1)>' } } },
     ]) {
