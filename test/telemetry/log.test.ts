@@ -501,6 +501,20 @@ describe('a flood of log events', () => {
     assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
   });
 
+  it('has no number of a single event in the pretty format, and else its number', (t) => {
+    const log = start(t, 'pretty');
+    for (const number of [21, 21]) {
+      for (let n = 0; n < number; n += 1) log.observe({ type: 'failure', where: 'store', cause: 'lost' });
+      t.mock.timers.tick(1_000);
+    }
+    log.flush();
+    const numbers = log.lines().map((line) => /lost(.*)/.exec(line)?.[1]);
+    assert.deepEqual(
+      numbers.filter((text) => text !== ''),
+      [' (2 times)'],
+    );
+  });
+
   it('of failures of the store does not hide a failure elsewhere', (t) => {
     const log = start(t);
     const fail = (where: FailureEvent['where']) => log.observe({ type: 'failure', where, cause: where });
