@@ -4,7 +4,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, readUser, showView } from './people.ts';
+import { addUsers, announced, holdReads, readUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = loadModule<CurlModule>('console/requests/curl.js');
@@ -128,6 +128,18 @@ suite('console: requests', { skip: noBrowser }, () => {
         assert.equal(await items.count(), 25);
       },
     );
+
+    await t.test('a running request does not have the colour of the one before it', async () => {
+      const status = page.locator('#dock-status');
+      await status.and(page.locator('[data-class="2"]')).waitFor();
+      const { reached, release } = await holdReads(page, '**/users?*');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await reached;
+      assert.equal(await status.textContent(), '…');
+      assert.equal(await status.getAttribute('data-class'), null);
+      release();
+      await page.unroute('**/users?*', { behavior: 'wait' });
+    });
 
     await t.test('reading a user also shows a grpcurl line with the configured port', async () => {
       await showView(page, '/users/1');
