@@ -138,7 +138,8 @@ suite('console: requests', { skip: noBrowser }, () => {
       assert.equal(await status.textContent(), '…');
       assert.equal(await status.getAttribute('data-class'), null);
       release();
-      await page.unroute('**/users?*', { behavior: 'wait' });
+      await status.and(page.locator('[data-class="2"]')).waitFor();
+      await page.unroute('**/users?*');
     });
 
     await t.test('reading a user also shows a grpcurl line with the configured port', async () => {
