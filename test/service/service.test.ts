@@ -238,6 +238,18 @@ describe('close', () => {
     assert.deepEqual(types(events), []);
   });
 
+  it('rejects an invalid timeoutMs, and leaves the service open', async (t) => {
+    const { service } = make();
+    t.after(() => service.close());
+    for (const timeoutMs of [-1, 1.5, Number.NaN]) {
+      await assert.rejects(
+        service.close({ timeoutMs }),
+        /^RangeError: timeoutMs must be a whole number from 0 to/,
+      );
+    }
+    await service.listen();
+  });
+
   it('during listen waits for the start, and then closes the service', async () => {
     const { service, events } = make();
     const listening = service.listen();
