@@ -211,6 +211,19 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         assert.equal(await page.getByText('No posts yet').isVisible(), false);
       },
     );
+
+    await t.test('another user who is opened cancels the read of posts before it', async () => {
+      // The page would also cancel a request that takes 15 s.
+      await page.evaluate('AbortSignal.timeout = () => new AbortController().signal');
+      await page.route('**/users/6/posts?*', () => undefined);
+      const cancelled = page.waitForEvent('requestfailed', (request) =>
+        request.url().includes('/users/6/posts'),
+      );
+      await openAuthor(6);
+      await openAuthor(7);
+      await cancelled;
+      await page.unroute('**/users/6/posts?*');
+    });
   });
 
   test('a post for a deleted user cannot be added', async (t) => {
