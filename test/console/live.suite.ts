@@ -80,6 +80,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#rate-value', { hasText: /^\d\d/ }).waitFor();
     // No request was timed, so a screen reader must not announce a latency.
     await page.getByRole('img', { name: 'Latency over the last two minutes', exact: true }).waitFor();
+    await page.getByRole('img', { name: 'Errors per second over the last two minutes, at most 0' }).waitFor();
     await page.locator('#rate-peak', { hasText: /^peak \d{1,3}(\.\d+)?$/ }).waitFor();
   });
 

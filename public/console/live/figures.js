@@ -86,8 +86,8 @@ function showChart(id, title, history, series, format) {
   const svg = byId(`${id}-chart`, SVGSVGElement);
   const peak = drawChart(svg, drawn);
   setText(`${id}-peak`, peak === 0 ? '' : `peak ${format(peak)}`);
-  // Without values there is no highest one, so the label names none.
-  const limit = peak === 0 ? '' : `, at most ${format(peak)}`;
+  const hasValues = drawn.some(({ values }) => values.some((value) => value !== undefined));
+  const limit = hasValues ? `, at most ${format(peak)}` : '';
   svg.setAttribute('aria-label', `${title} over the last two minutes${limit}`);
 }
 
