@@ -501,7 +501,7 @@ describe('a flood of log events', () => {
     assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
   });
 
-  it('has no number of a single event in the pretty format, and else its number', (t) => {
+  it('becomes lines with their number of events in the pretty format, unless that is 1', (t) => {
     const log = start(t, 'pretty');
     for (const number of [21, 21]) {
       for (let n = 0; n < number; n += 1) log.observe({ type: 'failure', where: 'store', cause: 'lost' });
