@@ -129,7 +129,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     },
 
     /**
-     * Shows a change of the open post by another person, and keeps the typed text.
+     * Shows a change of the open post from the feed, and keeps the typed text.
      * @param {Tagged<Post>} tagged
      * @param {'Changed' | 'Deleted'} what
      * @returns {boolean} whether the post was open, so that its change is shown

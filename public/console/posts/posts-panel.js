@@ -111,7 +111,7 @@ export function createPostsPanel(posts, choose, ready) {
 
   return {
     /**
-     * Shows a change of a post of the open user by another person.
+     * Shows a change from the feed, of a post of the open user.
      * @param {Tagged<Post>} tagged
      * @param {'Changed' | 'Deleted'} what
      */
