@@ -180,7 +180,7 @@ function setUpSql(client: Client, settings: PoolSettings): string {
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
     // With a warning, the server reports a commit that no standby has confirmed.
     client_min_messages: `'warning'`,
-    // In seconds. By default, the server keeps the idle connections of a machine that has vanished for two hours.
+    // In seconds. By default, when a machine vanishes, the server keeps its idle connections for two hours.
     tcp_keepalives_idle: 30,
     tcp_keepalives_interval: 10,
     tcp_keepalives_count: 3,
