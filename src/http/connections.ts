@@ -28,12 +28,12 @@ export class Connections {
   /** The accepted connections that are not read yet. None is idle, so no search needs them. */
   readonly #unread = new Set<Socket>();
   /**
-   * The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. A search for an
-   * idle one begins at the first, and moves those that it has checked to the end.
+   * The connections that are read. With TLS, each is replaced by its TLS socket when its handshake ends. A search for
+   * an idle one begins at the first, and moves those that it has checked to the end.
    */
   readonly #open = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** Listens to the `close` of all connections: a function for each would be a tenth of the memory of an idle one. */
+  /** Listens to the `close` of every connection. Functions of its own would be an eighth of its memory while idle. */
   readonly #forget: (this: Socket) => void;
   #warnedAt = Number.NEGATIVE_INFINITY;
 
