@@ -11,6 +11,7 @@ import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/se
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
+import { storeNumbers } from './storage/options.ts';
 import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
@@ -133,7 +134,7 @@ export class Service implements AsyncDisposable {
       ...(readDatabase !== undefined && { readDatabase }),
       changesKept: this.#options.changesKept || 0,
       // A write waits even after its client has disconnected, so the limit on connections does not bound its memory.
-      maxPendingWrites: Math.min(10_000, fittingConnections),
+      maxPendingWrites: Math.min(storeNumbers.maxPendingWrites[0], fittingConnections),
       onCreated: (path: string) => observe({ type: 'created', path }),
       onWarning: (message: string) => observe({ type: 'warning', message }),
       onFailure: (cause: Error) => observe({ type: 'failure', where: 'store', cause }),
