@@ -1,10 +1,10 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Http2Stream, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import type { Http2Stream, IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Duplex, Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
-import type { Observe } from '../telemetry/events.ts';
+import { type Observe, requestId } from '../telemetry/events.ts';
 
 // About a hundred short calls.
 const sliceBytes = 4 * 1024;
@@ -18,6 +18,9 @@ const maxShortChunks = 1_000;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
 const resourceExhausted = 8;
+// How gRPC clients report status 415 of HTTP (UNKNOWN).
+const unknown = 2;
+const idName = 'x-request-id';
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
 // Nearly all calls are of this method. They skip a check that only calls of other methods need.
@@ -25,7 +28,7 @@ const mainPath = '/Users/GetUser';
 // The headers that the service and grpc-js use.
 // biome-ignore format: one line for each name is longer to read.
 const usedHeaders = [
-  'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', 'x-request-id', 'traceparent',
+  'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', idName, 'traceparent',
 ];
 // A timeout of several days. grpc-js keeps 32 bits of its ms, so a longer one may end the call at once.
 const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;
@@ -109,7 +112,7 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
     if (connection === undefined) return;
     const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
     if (headers[':path'] !== mainPath || !headers['content-type']?.startsWith('application/grpc'))
-      ignoreLateResponse(stream);
+      reportRejection(stream, headers, observe);
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = slicing(stream, refuse);
     open.push(stream);
@@ -135,11 +138,32 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
   };
 }
 
-/** grpc-js rejects unknown methods and media types, which would throw if the client has reset the stream meanwhile. */
-function ignoreLateResponse(stream: ServerHttp2Stream): void {
+/**
+ * grpc-js rejects unknown methods and media types before any interceptor runs, which would throw if the client has reset
+ * the stream meanwhile. All other responses have a request id, and `reportCalls` reports their calls.
+ */
+function reportRejection(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, observe: Observe): void {
   const { respond } = stream;
-  stream.respond = (...response) => {
-    if (!stream.closed) respond.apply(stream, response);
+  const startedAt = performance.now();
+  stream.respond = (head, options) => {
+    const response = head as OutgoingHttpHeaders;
+    if (options?.endStream && response[idName] === undefined) {
+      const id = requestId(headers[idName]);
+      response[idName] = id;
+      observe({
+        type: 'request',
+        face: 'grpc',
+        id,
+        method: 'POST',
+        path: String(headers[':path']),
+        status: Number(response['grpc-status'] ?? unknown),
+        durationMs: performance.now() - startedAt,
+        route: undefined,
+        traceparent: headers['traceparent']?.toString(),
+        key: undefined,
+      });
+    }
+    if (!stream.closed) respond.call(stream, response, options);
   };
 }
 

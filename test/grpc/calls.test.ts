@@ -170,17 +170,29 @@ test('a gRPC call that is reset in its first packet is reported once, as CANCELL
   );
 });
 
-for (const path of ['/Users/ListUsers', `/${'x'.repeat(8_000)}`]) {
-  test(`a gRPC call to the unknown method ${path.slice(0, 20)} returns UNIMPLEMENTED with its path, and is not reported`, async (t) => {
+const rejected = [
+  ['an unknown method', '/Users/ListUsers', {}, status.UNIMPLEMENTED],
+  ['an unknown method with a long name', `/${'x'.repeat(8_000)}`, {}, status.UNIMPLEMENTED],
+  ['another media type', users, { 'content-type': 'application/json' }, status.UNKNOWN],
+] as const;
+for (const [what, path, headers, code] of rejected) {
+  test(`a gRPC call with ${what} is rejected with its request id, and reported without a route`, async (t) => {
     const { grpc, calls } = await start(t);
     const session = await connectWire(t, grpc);
-    const { code, details } = await callWire(session, path, framed(one));
-    assert.equal(code, status.UNIMPLEMENTED);
-    assert.equal(details, `The server does not implement the method ${path}`);
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const sent = { ...headers, 'x-request-id': 'mine', traceparent };
+    const answer = await callWire(session, path, framed(one), sent);
+    assert.equal(answer.headers['x-request-id'], 'mine');
+    if (code === status.UNIMPLEMENTED) {
+      assert.equal(answer.details, `The server does not implement the method ${path}`);
+    }
     assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
     assert.deepEqual(
-      calls().map((event) => event.path),
-      [users],
+      calls().map((event) => [event.path, event.status, event.route, event.traceparent]),
+      [
+        [path, code, undefined, traceparent],
+        [users, status.OK, users, undefined],
+      ],
     );
   });
 }
