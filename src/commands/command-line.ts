@@ -128,13 +128,16 @@ export function withoutSecret(name: string): string {
 /** The message of an error with those of its causes, in one line and without passwords. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
-  for (let cause = error; cause !== undefined; cause = Error.isError(cause) ? cause.cause : undefined) {
+  const isNamed = (part: string) => messages.some((earlier) => earlier.includes(part));
+  const seen = new Set<unknown>();
+  for (let cause = error; cause !== undefined && !seen.has(cause); ) {
+    seen.add(cause);
     const raw = messageOf(cause);
-    const message = isFileError(cause) ? `${cause.path}: ${getSystemErrorMessage(cause.errno)}` : raw;
-    if (messages.includes(message)) break;
+    const reason = isFileError(cause) ? getSystemErrorMessage(cause.errno) : raw;
+    const message = isFileError(cause) && !isNamed(cause.path) ? `${cause.path}: ${reason}` : reason;
     // Many errors repeat the message of their cause.
-    const isRepeated = messages.some((earlier) => earlier.includes(message) || earlier.includes(raw));
-    if (!isRepeated) messages.push(message);
+    if (!isNamed(message) && !isNamed(raw)) messages.push(message);
+    cause = Error.isError(cause) ? cause.cause : undefined;
   }
   return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
 }

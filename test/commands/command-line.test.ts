@@ -215,6 +215,11 @@ describe('the text of an error', async () => {
     ['is a thrown value that is not an Error', 'text', 'text'],
     ['has the path of a file before the reason', missing, '/nowhere: no such file or directory'],
     [
+      'does not repeat the path of a file',
+      new Error('cannot write to /nowhere', { cause: missing }),
+      'cannot write to /nowhere: no such file or directory',
+    ],
+    [
       'does not repeat the failure of a file',
       new Error(`cannot copy: ${missing.message}`, { cause: missing }),
       "cannot copy: ENOENT: no such file or directory, stat '/nowhere'",
@@ -228,6 +233,7 @@ describe('the text of an error', async () => {
     const error = new Error('a');
     error.cause = error;
     assert.equal(describeError(error), 'a');
+    assert.equal(describeError(new Error('a b', { cause: error })), 'a b');
   });
 
   it('of a failed command contains the reason but not the password', async () => {
