@@ -10,7 +10,8 @@ import { describeError, failedAt, onStop, UsageError, usageOf, write } from './c
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
 Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. After a
-lost connection, a 5xx status, 408 or 429 it connects again, and continues where it was. Any other status ends it.
+lost connection, a 5xx status, 408 or 429 it connects again, and continues where it was. Any other status ends
+it, and so does a certificate that is not trusted.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
   --after N     print only the changes after this position [all that are kept]
@@ -28,6 +29,10 @@ const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
+
+// Codes of TLS after which another attempt would fail too: Node.js reads the authorities that it trusts only at its
+// start. A certificate that has ended is not among them, because it may be renewed.
+const lastingCodes = /^ERR_TLS_CERT_ALTNAME_INVALID$|SELF_SIGNED_CERT|^UNABLE_TO_/;
 
 /** The fields of a server-sent event that this command uses. */
 type Event = Readonly<Partial<Record<'id' | 'event' | 'data', string>>>;
@@ -66,10 +71,16 @@ export const changes: Command = {
         if (signal.aborted) break;
         if (Error.isError(error) && String(error.cause) === 'Error: bad port')
           throw new UsageError(`--url must have another port: the Fetch standard blocks ${url.port}`);
+        if (codeOf(error) === 'ERR_SSL_WRONG_VERSION_NUMBER')
+          throw new UsageError('--url must begin with http:, because its port does not use TLS');
         // Another error would occur again.
         if (!(error instanceof DomainError || isLost(error))) throw error;
         const isGone = error instanceof DomainError && error.kind === 'gone';
-        context.stderr.write(`users-service: ${describeError(error)}${isGone ? '' : '; connecting again'}\n`);
+        const message = describeError(error);
+        // A port of the service with TLS closes a connection without TLS. So may a service that stops.
+        const isClosed = url.protocol === 'http:' && message === 'fetch failed: other side closed';
+        const hint = isClosed ? '; if its port uses TLS, use https:' : '';
+        context.stderr.write(`users-service: ${message}${isGone ? '' : `${hint}; connecting again`}\n`);
         if (isGone) return goneCode;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
@@ -90,11 +101,15 @@ function checkGone(events: readonly Event[]): void {
   if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
 }
 
-/** Whether the connection could not be made, or was lost. */
+/** Whether the connection could not be made, or was lost, and another attempt may succeed. */
 function isLost(error: unknown): boolean {
   // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
-  return error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
+  const isOfFetch = error instanceof TypeError && 'cause' in error && !lastingCodes.test(codeOf(error));
+  return error instanceof DOMException || isOfFetch;
 }
+
+/** The code of the error of the connection that made `fetch` fail. */
+const codeOf = (error: unknown): string => String(Object(Object(error).cause).code);
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);

@@ -16,6 +16,7 @@ import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { noUsage, runCommand } from '../support/command.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
@@ -353,6 +354,50 @@ describe('users-service changes', () => {
     });
     const { code, stderr } = await runCommand(['changes', '--url', 'http://127.0.0.1:3000']);
     assert.deepEqual([code, stderr], [1, 'users-service: unexpected\n']);
+  });
+
+  const lasting = [
+    'DEPTH_ZERO_SELF_SIGNED_CERT',
+    'SELF_SIGNED_CERT_IN_CHAIN',
+    'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+    'ERR_TLS_CERT_ALTNAME_INVALID',
+  ];
+  for (const code of [...lasting, 'CERT_HAS_EXPIRED', 'ECONNREFUSED', 'ENOTFOUND']) {
+    const isLasting = lasting.includes(code);
+    it(`${isLasting ? 'exits with 1' : 'connects again'} after ${code}`, async (t) => {
+      recordPauses(t);
+      const failed = new TypeError('fetch failed', { cause: Object.assign(new Error('no'), { code }) });
+      const errors = [failed, new TypeError('unexpected')];
+      t.mock.method(globalThis, 'fetch', async () => Promise.reject(errors.shift()));
+      const { code: exit, stderr } = await runCommand(['changes', '--url', 'https://127.0.0.1:3000']);
+      const lines = isLasting ? ['fetch failed: no'] : ['fetch failed: no; connecting again', 'unexpected'];
+      assert.deepEqual([exit, stderr], [1, lines.map((line) => `users-service: ${line}\n`).join('')]);
+    });
+  }
+
+  it('exits with 1 at a certificate that no authority has signed', async (t) => {
+    const { http } = await startService(t, { tls: createCertificate() });
+    const { code, stderr } = await runCommand(['changes', '--url', http]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: fetch failed: self-signed certificate.*\n$/);
+    assert.doesNotMatch(stderr, /again/);
+  });
+
+  it('exits with 2 if its URL begins with https: and the port does not use TLS', async (t) => {
+    const { http } = await startService(t);
+    const { code, stderr } = await runCommand(['changes', '--url', http.replace('http:', 'https:')]);
+    const message = 'users-service: --url must begin with http:, because its port does not use TLS\n';
+    assert.deepEqual([code, stderr], [2, message]);
+  });
+
+  it('asks whether the port uses TLS if it closes connections without a response', async (t) => {
+    const { http } = await startService(t, { tls: createCertificate() });
+    const { child } = startCommand(t, ['--url', http.replace('https:', 'http:')]);
+    assert.ok(child.stderr);
+    const [text] = await once(child.stderr, 'data');
+    const reason = 'fetch failed: other side closed; if its port uses TLS, use https:';
+    assert.equal(text, `users-service: ${reason}; connecting again\n`);
   });
 
   it('exits with 1 at a redirect, and does not send the key to another server', async (t) => {
