@@ -6,7 +6,7 @@ import { authority, tryPort } from '../ports.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
-import { examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
+import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
 
@@ -32,6 +32,7 @@ export const doctor: Command = {
     const examinations: readonly (() => Promise<Finding[]>)[] = [
       async () => [examineNode(nodeVersion)],
       () => examineOpenFiles(parsed),
+      () => examineHeap(parsed),
       () => examineFiles(parsed, files),
       () => examineDatabase(config),
       () => examineStandbys(config).catch((error) => failed(error, '--read-database: ')),

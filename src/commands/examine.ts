@@ -71,6 +71,15 @@ export async function examineOpenFiles({ config }: ParsedConfig): Promise<Findin
   return Number(limit) < needed ? [warn(`${what}, but its connections need ${needed}`, remedy)] : [ok(what)];
 }
 
+/** A small heap lowers the limit on connections. Only a limit that the operator has chosen is missed. */
+export async function examineHeap({ config, settings }: ParsedConfig): Promise<Finding[]> {
+  const most = config['max-connections'];
+  if (most <= fittingConnections) return [];
+  const what = `the heap allows ${fittingConnections} connections for each port and process, not ${most}`;
+  const { source, label } = settings['max-connections'];
+  return [source === 'default' ? ok(what) : warn(what, `lower ${label}, or enlarge the heap`)];
+}
+
 async function examineSharing({ config: { database, workers } }: ParsedConfig): Promise<Finding[]> {
   const finding = workers > 1 && (await schemeOf(database)?.persistent?.examineSharing?.(workers));
   return finding ? [finding] : [];

@@ -103,6 +103,24 @@ describe('users-service doctor', () => {
     assert.equal(code, 0, stdout);
   });
 
+  it('shows how many connections the heap allows, and warns if a limit above was chosen', async () => {
+    const args = ['doctor', '--port', '0', '--grpc-port', 'off', '--database', 'memory:'];
+    const run = (...more: string[]) =>
+      runTool(process.execPath, ['--max-old-space-size=100', main, ...args, ...more]);
+    const { code, stdout } = await run();
+    const [, most] =
+      /^ok {4}the heap allows (\d+) connections for each port and process, not 10000$/m.exec(stdout) ?? [];
+    assert.deepEqual([code, most !== undefined], [0, true], stdout);
+    const chosen = await run('--max-connections', String(Number(most) + 1));
+    const problem = `the heap allows ${most} connections for each port and process, not ${Number(most) + 1}`;
+    assert.ok(
+      chosen.stdout.includes(`warn  ${problem}; lower --max-connections, or enlarge the heap\n`),
+      chosen.stdout,
+    );
+    assert.equal(chosen.code, 3);
+    assert.doesNotMatch((await run('--max-connections', String(most))).stdout, /the heap/);
+  });
+
   it('warns of an old SQLite only with several processes', async (t) => {
     t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
     const database = ['--database', `sqlite:${await temporary(t)}/users.db`];
