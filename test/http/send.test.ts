@@ -376,6 +376,28 @@ test('a chunk is released after it was sent, and not earlier', async (t) => {
   assert.deepEqual(released.length, 200);
 });
 
+test('a chunk that could not be sent is not released', async (t) => {
+  let released = 0;
+  const source = new Source((taken) => (taken < 200 ? Buffer.alloc(64 * 1024, taken) : undefined));
+  source.release = () => {
+    released += 1;
+  };
+  const closed = Promise.withResolvers<void>();
+  const { port } = await startKit(t, {
+    'GET /': ({ response }) => {
+      response.req.socket.on('close', () => closed.resolve());
+      return { status: 200, body: source };
+    },
+  });
+  const wire = await Wire.open(t, port);
+  wire.socket.pause();
+  wire.write(head('GET /'));
+  await untilStalled(source);
+  wire.socket.resetAndDestroy();
+  await closed.promise;
+  assert.ok(released < source.taken, `${released} of ${source.taken}`);
+});
+
 test('a reply is dropped if the host has responded in the meantime, for example after a timeout', async (t) => {
   const { port, thrown } = await startKit(t, {
     'GET /late': ({ response }) => {
