@@ -624,6 +624,8 @@ describe('a primary whose workers cannot start', () => {
       t,
       `if (isWorker) {
         const primary = process.ppid;
+        // A worker that has begun to listen drains after this signal.
+        process.on('SIGTERM', () => undefined);
         process.kill(primary, 'SIGTERM');
         const nothing = new Int32Array(new SharedArrayBuffer(4));
         while (process.ppid === primary) Atomics.wait(nothing, 0, 0, 5);
