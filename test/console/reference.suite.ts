@@ -74,6 +74,9 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       await list.getByText('query · integer, 1 to 100, default 20').waitFor();
       await list.getByText(`curl -i ${http}/users`, { exact: true }).waitFor();
       await list.getByRole('heading', { name: 'Response 200' }).waitFor();
+      await article(page, 'Get a user').getByText('path · required · integer').waitFor();
+      const check = article(page, 'Check that the process is running');
+      assert.equal(await check.getByRole('heading', { name: 'Parameters' }).count(), 0);
       // The description has no example of this list, only one of its items.
       const posts = article(page, "List a user's posts");
       await posts.locator('.samples').getByText('[ { "id": 1, "userId": 1, "title": "Notes",').waitFor();

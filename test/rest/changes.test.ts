@@ -134,6 +134,8 @@ describe('GET /changes', () => {
     ]);
     assert.equal(nextOf(answer), '/changes?after=9&user=1&type=user.deleted%2Cpost.created');
     assert.deepEqual(typesOf(await send(http, 'GET /changes?user=2')), ['user.created users/2']);
+    const twice = await send(http, 'GET /changes?user=1&type=user.deleted,user.deleted');
+    assert.deepEqual(typesOf(twice), ['user.deleted users/1']);
     assert.deepEqual(eventsOf(await send(http, 'GET /changes?user=7')), []);
   });
 
