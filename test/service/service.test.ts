@@ -42,6 +42,19 @@ async function takePort(t: TestContext): Promise<{ server: Server; port: number 
   return { server, port: address.port };
 }
 
+/** Lets the HTTP port of each service fail after it has closed. */
+function failToClose(t: TestContext): void {
+  const { close } = HttpServer.prototype;
+  t.mock.method(
+    HttpServer.prototype,
+    'close',
+    async function (this: HttpServer, ...given: Parameters<typeof close>) {
+      await Reflect.apply(close, this, given);
+      throw new Error('cannot be closed');
+    },
+  );
+}
+
 /** Resolves when the port can be opened again. */
 async function assertFree(port: number): Promise<void> {
   const server = createServer();
@@ -166,15 +179,7 @@ describe('listen', () => {
 
   it('with a gRPC port in use fails for this reason although the HTTP port cannot be closed', async (t) => {
     const { port: grpcPort } = await takePort(t);
-    const { close } = HttpServer.prototype;
-    t.mock.method(
-      HttpServer.prototype,
-      'close',
-      async function (this: HttpServer, ...given: Parameters<typeof close>) {
-        await Reflect.apply(close, this, given);
-        throw new Error('cannot be closed');
-      },
-    );
+    failToClose(t);
     const { service } = make({ grpcPort });
     await assert.rejects(service.listen(), { message: `127.0.0.1:${grpcPort} is in use` });
   });
@@ -304,6 +309,14 @@ describe('close', () => {
     await service.listen();
     await Promise.all([service.close(), service.close(), service[Symbol.asyncDispose]()]);
     await service.close();
+    assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
+  });
+
+  it('reports its end also if a port fails to close', async (t) => {
+    failToClose(t);
+    const { service, events } = make();
+    await service.listen();
+    await assert.rejects(service.close(), /cannot be closed/);
     assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
   });
 
