@@ -141,6 +141,14 @@ describe('the examination of a PostgreSQL database', () => {
     assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the clock of this machine$/);
   });
 
+  it('reports no clock that may have been read while a slow answer was on its way', async (t) => {
+    const url = await createDatabase();
+    const times = [Date.now() - 90_000];
+    const later = Date.now() + 90_000;
+    t.mock.method(Date, 'now', () => times.pop() ?? later);
+    assert.deepEqual(await problemsOf(url), []);
+  });
+
   it('reads the clock exactly with any extra_float_digits of the database', async (t) => {
     const url = await createDatabase();
     await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -15`);
