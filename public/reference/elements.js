@@ -61,8 +61,8 @@ export function paragraphs(description) {
  */
 export function inline(written) {
   return written.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((piece) => {
-    if (piece.length > 2 && piece.startsWith('`')) return el('code', {}, piece.slice(1, -1));
-    if (piece.length > 4 && piece.startsWith('**')) return el('strong', {}, piece.slice(2, -2));
+    if (piece.startsWith('`')) return el('code', {}, piece.slice(1, -1));
+    if (piece.startsWith('**')) return el('strong', {}, piece.slice(2, -2));
     return piece;
   });
 }

@@ -43,6 +43,8 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       async () => {
         const titles = operations.map(({ summary }) => summary).toSorted();
         assert.deepEqual((await page.locator('article h3').allTextContents()).toSorted(), titles);
+        await page.locator('p > code').getByText('/Users/GetUser', { exact: true }).waitFor();
+        await page.locator('p > strong').getByText('Errors.', { exact: true }).waitFor();
         const routes = await page.locator('article .route').allTextContents();
         assert.deepEqual(routes.toSorted(), operations.map(({ route }) => route).toSorted());
         const links = page.getByRole('navigation', { name: 'Contents' }).getByRole('link');
