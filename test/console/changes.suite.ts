@@ -281,6 +281,33 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.getByText('Saved Jan L').waitFor();
     });
 
+    await t.test(
+      'changes by a save with an error response do not conflict with text typed after it',
+      async () => {
+        await show(9);
+        await page.evaluate('hide(true)');
+        await page.route(
+          '**/users/9',
+          async (route) => {
+            await route.fetch();
+            await route.fulfill({ status: 504, body: 'Gateway Timeout' });
+          },
+          { times: 1 },
+        );
+        const form = page.getByRole('form', { name: 'Edit user' });
+        await form.getByLabel('Name').fill('First');
+        await page.keyboard.press('Enter');
+        await form.getByText('(504)').waitFor();
+        await form.getByLabel('Name').fill('Second');
+        await page.evaluate('hide(false)');
+        await row(page, 'First').getByText('Changed').waitFor();
+        assert.equal(await form.getByText('Another person').isVisible(), false);
+        assert.equal(await form.getByLabel('Name').inputValue(), 'Second');
+        await form.getByRole('button', { name: 'Discard' }).click();
+        assert.equal(await form.getByLabel('Name').inputValue(), 'First');
+      },
+    );
+
     await t.test('changes that arrive during a failing save show their conflict after it', async () => {
       await show(10);
       await page.route('**/users/10', async (route) => {

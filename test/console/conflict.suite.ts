@@ -144,6 +144,26 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test(
+      'text typed after a save that succeeded with an error response does not conflict with it',
+      async () => {
+        const id = await openNew();
+        await page.route(
+          `**/users/${id}`,
+          async (route) => {
+            await route.fetch();
+            await route.fulfill({ status: 504, json: { error: 'no response' } });
+          },
+          { times: 1 },
+        );
+        await change(page, { Name: 'First' });
+        await page.getByText('no response (504)').waitFor();
+        await change(page, { Name: 'Second' });
+        await announced(page, 'Saved Second');
+        assert.deepEqual(await readUser(http, id), { id, name: 'Second' });
+      },
+    );
+
     await t.test('two equal changes do not conflict', async () => {
       const id = await openNew();
       await changeUser(http, id, { name: 'Ada Lovelace' });

@@ -12,10 +12,10 @@ import { labelOf, mergeFields, sameFields, save } from './save.js';
 const tagOfNone = '"0"';
 
 /**
- * One record being edited: the fields at the start of the edit, the tag that a save must match, and the latest known
- * version.
+ * One record being edited: the fields at the start of the edit, those of each attempt to save it, the tag that a save
+ * must match, and the latest known version.
  * @template T
- * @typedef {{ base: Fields, etag: string, latest: Tagged<T> }} Edit
+ * @typedef {{ base: Fields, tried: readonly Fields[], etag: string, latest: Tagged<T> }} Edit
  */
 
 /**
@@ -43,15 +43,18 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
+    if (isBusy(form) || shown === undefined) return;
     const edit = shown;
-    const from = { record: edit.latest.record, etag: edit.etag, base: edit.base };
+    const from = { ...edit, record: edit.latest.record };
+    const wanted = kind.parse(readFields(form));
+    edit.tried = [...edit.tried, wanted];
+    if (!keepDraft(edit)) return;
     saving = new AbortController();
     const { signal } = saving;
     setBusy(form, true);
     showProblem(form, problem, undefined);
     try {
-      const saved = await save(kind, choose, from, kind.parse(readFields(form)), signal);
+      const saved = await save(kind, choose, from, wanted, signal);
       if (saved !== undefined) settle(edit, saved);
     } catch (error) {
       if (signal.aborted) return;
@@ -82,11 +85,11 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    * @param {Edit<T>} edit
    * @returns {boolean} whether there is a change to save
    */
-  function keepDraft({ base, latest }) {
+  function keepDraft({ base, tried, latest }) {
     const fields = kind.parse(readFields(form));
     const dirty = !sameFields(fields, base);
     if (!dirty) showProblem(form, problem, undefined);
-    writeDraft(kind.draftName(latest.record), dirty ? { fields, base } : undefined);
+    writeDraft(kind.draftName(latest.record), dirty ? { fields, base, tried } : undefined);
     drafted(latest.record);
     unsaved.hidden = !dirty;
     // A conflict can be discarded even if the text is that of the base again.
@@ -124,10 +127,13 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const draft = readDraft(kind.draftName(latest.record));
     const now = kind.fieldsOf(latest.record);
     const base = draft?.base === undefined ? now : kind.parse(draft.base);
-    const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now);
+    const tried = draft?.tried ?? [];
+    const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now, tried);
     const isConflict = merge.conflicts.length > 0;
     // Without a conflict, the edit continues from the latest version and includes the other changes.
-    shown = isConflict ? { base, etag: tagOfNone, latest } : { base: now, etag: latest.etag, latest };
+    shown = isConflict
+      ? { base, tried, etag: tagOfNone, latest }
+      : { base: now, tried: sameFields(base, now) ? tried : [], etag: latest.etag, latest };
     writeFields(form, merge.fields);
     note.hidden = !isConflict;
     note.textContent = isConflict

@@ -36,12 +36,12 @@ import { changedFields } from '../api/resources.js';
  * @template T
  * @param {Kind<T>} kind
  * @param {Choose} choose
- * @param {{ record: T, etag: string, base: Fields }} from
+ * @param {{ record: T, etag: string, base: Fields, tried: readonly Fields[] }} from
  * @param {Fields} wanted
  * @param {AbortSignal} signal
  * @returns {Promise<Saved<T> | undefined>} `undefined` when the edit continues
  */
-export async function save(kind, choose, { record, etag, base }, wanted, signal) {
+export async function save(kind, choose, { record, etag, base, tried }, wanted, signal) {
   /** @type {Set<string>} */
   const theirs = new Set();
   for (;;) {
@@ -57,7 +57,7 @@ export async function save(kind, choose, { record, etag, base }, wanted, signal)
     // Another attempt with the same version would fail again.
     if (latest.etag === etag) throw rejection;
     const fields = kind.fieldsOf(latest.record);
-    const merge = mergeFields(base, wanted, fields);
+    const merge = mergeFields(base, wanted, fields, tried);
     for (const name of merge.theirs) theirs.add(name);
     const asked = merge.conflicts.length > 0;
     const chosen = asked ? await choose(kind.nameOf(record), base, merge, fields) : merge.fields;
@@ -104,15 +104,16 @@ export function sameFields(a, b) {
  * @param {Fields} base
  * @param {Fields} mine
  * @param {Fields} theirs
+ * @param {readonly Fields[]} tried the fields of earlier saves of mine that may have succeeded without a response
  * @returns {Merge}
  */
-export function mergeFields(base, mine, theirs) {
+export function mergeFields(base, mine, theirs, tried = []) {
   /** @type {Record<string, string>} */
   const fields = { ...mine };
   /** @type {Merge} */
   const merge = { fields, conflicts: [], theirs: [] };
   for (const [name, text] of Object.entries(theirs)) {
-    if (text === base[name] || text === mine[name]) continue;
+    if ([base, mine, ...tried].some((fields) => fields[name] === text)) continue;
     if (mine[name] === base[name]) {
       fields[name] = text;
       merge.theirs.push(name);

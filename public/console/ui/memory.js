@@ -65,6 +65,7 @@ function storedNames(storage) {
  * @typedef {object} Draft
  * @property {Record<string, string>} fields
  * @property {Record<string, string>} [base] the fields of the version at the start of the edit
+ * @property {readonly Readonly<Record<string, string>>[]} [tried] the fields of each attempt to save over that version
  * @property {{ key: string, body: string }} [sent] the last attempt to create, with its Idempotency-Key
  */
 
