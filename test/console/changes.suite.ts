@@ -119,18 +119,29 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         const form = page.getByRole('form', { name: 'Edit user' });
         await form.getByLabel('Name').fill('Eve L');
         const save = form.getByRole('button', { name: 'Save' });
-        const place = await save.boundingBox();
+        const places = async () => [
+          await save.boundingBox(),
+          await page.locator('#posts-heading').boundingBox(),
+        ];
+        const before = await places();
         await send(http, 'PATCH /users/4', { json: { role: 'admin' } });
         const facts = page.getByRole('status').filter({ hasText: 'version 2, by another person' });
         await facts.waitFor();
         assert.ok(await facts.evaluate((shown) => shown.scrollWidth <= shown.clientWidth), 'nothing is cut');
         assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
         assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
-        assert.equal(await form.getByText('Another person has changed').isVisible(), false);
+        assert.equal(await form.getByText('Another person changed').isVisible(), false);
         await send(http, 'PATCH /users/4', { json: { name: 'Eva' } });
-        await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
+        const note = form.getByRole('status').filter({ hasText: 'Another person changed: name' });
+        await note.waitFor();
         assert.equal(await form.getByLabel('Name').inputValue(), 'Eve L');
-        assert.deepEqual(await save.boundingBox(), place, 'the changes move no field and no button');
+        assert.deepEqual(await places(), before, 'the changes move no field, no button and no post');
+        const line = await note.boundingBox();
+        const gap = (before[0]?.y ?? Number.NaN) - (line === null ? 0 : line.y + line.height);
+        assert.ok(
+          gap >= 0 && gap < 20,
+          `the conflict must be directly above the button to save, not ${gap} px`,
+        );
       },
     );
 
@@ -320,7 +331,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await form.getByLabel('Name').fill('Mine');
       await page.keyboard.press('Enter');
       await form.getByText('internal error').waitFor();
-      await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
+      await form.getByRole('status').filter({ hasText: 'Another person changed: name' }).waitFor();
       assert.equal(await form.getByLabel('Name').inputValue(), 'Mine');
       await form.getByRole('button', { name: 'Discard' }).click();
       assert.equal(await form.getByLabel('Name').inputValue(), 'Theirs');
@@ -749,7 +760,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           for (const name of ['Eve', 'Fay', 'Hal', 'Ian', 'Jan', 'Kim']) await other.users.create({ name });
           return other;
         }, page.getByText('The service is not responding'));
-        await page.getByText('Another person has changed the name since you began').waitFor();
+        await page.getByText('Another person changed: name').waitFor();
         await page.keyboard.press('Enter');
         await page.getByRole('dialog').getByText('Theirs Fay').waitFor();
         assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Fay' });

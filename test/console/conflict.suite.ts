@@ -216,17 +216,17 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.getByText('version 2').waitFor();
         assert.equal(await page.locator('#edit-name').inputValue(), 'Mine');
         assert.equal(await page.locator('#edit-role').inputValue(), 'editor');
-        assert.equal(await page.locator('#edit-note').isVisible(), false);
+        assert.equal(await page.locator('#edit-unsaved[data-conflict]').isVisible(), false);
         await changeUser(http, id, { name: 'Theirs' });
         await page.reload();
-        await page.getByText('Another person has changed the name since you began').waitFor();
+        await page.getByText('Another person changed: name').waitFor();
         await page.getByRole('button', { name: 'Save' }).click();
         await conflictIn(page).waitFor();
         await page.getByRole('button', { name: 'Back to editing' }).click();
         await page.locator('#edit-name').fill('Ada');
         await page.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
-        assert.equal(await page.locator('#edit-note').isVisible(), false);
+        assert.equal(await page.locator('#edit-unsaved[data-conflict]').isVisible(), false);
       },
     );
 

@@ -171,6 +171,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         const { ids, first } = await openNew();
         await edit.click();
         await form.getByLabel('Title').fill('Mine');
+        await form.getByLabel('Text').fill('mine');
         await form.getByText('Unsaved, but kept').waitFor();
         await page.keyboard.press('Escape');
         await form.waitFor({ state: 'hidden' });
@@ -178,12 +179,16 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.locator('.post').getByText('Unsaved').waitFor();
         await page.locator('[data-part="edit"]:focus').waitFor();
         await openUser(page, 'Bob');
-        await changePost(http, first, { title: 'Theirs' });
+        await changePost(http, first, { title: 'Theirs', body: 'theirs' });
         await page.goto(`${http}/#/users/${ids.userId}`);
         await page.reload();
         await page.locator('.post').getByText('Unsaved').waitFor();
         await page.getByRole('button', { name: 'Edit Theirs' }).click();
-        await form.getByText('Another person has changed the title since you began').waitFor();
+        await form.getByText('Another person changed: title, text').waitFor();
+        await page.setViewportSize({ width: 360, height: 740 });
+        const lineHeight = await form.locator('.unsaved').evaluate((line) => line.clientHeight);
+        assert.ok(lineHeight < 30, `the names of both fields must fit into one line, not ${lineHeight} px`);
+        await page.setViewportSize({ width: 1280, height: 900 });
         assert.equal(await form.getByLabel('Title').inputValue(), 'Mine');
         await form.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');

@@ -1,5 +1,5 @@
 // @ts-check
-import { part, setEnabled } from '../ui/dom.js';
+import { part, setEnabled, setText } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
 import { readDraft, writeDraft } from '../ui/memory.js';
 import { announce, explain, nameText } from '../ui/messages.js';
@@ -12,10 +12,14 @@ import { labelOf, mergeFields, sameFields, save } from './save.js';
 const tagOfNone = '"0"';
 
 /**
- * One record being edited: the fields at the start of the edit, those of each attempt to save it, the tag that a save
- * must match, and the latest known version.
+ * A record being edited.
  * @template T
- * @typedef {{ base: Fields, tried: readonly Fields[], etag: string, latest: Tagged<T> }} Edit
+ * @typedef {object} Edit
+ * @property {Fields} base the fields at the start of the edit
+ * @property {readonly Fields[]} tried those of each attempt to save it
+ * @property {readonly string[]} conflicts the names of those that another person has changed, too
+ * @property {string} etag the tag that a save must match
+ * @property {Tagged<T>} latest the latest known version
  */
 
 /**
@@ -30,9 +34,9 @@ const tagOfNone = '"0"';
  * @param {(record: T) => void} parts.drafted after a draft of this record was added or removed
  */
 export function createEditForm(form, kind, { choose, changed, drafted }) {
-  const note = part(form, 'note', HTMLElement);
   const problem = part(form, 'problem', HTMLElement);
   const unsaved = part(form, 'unsaved', HTMLElement);
+  const unsavedText = unsaved.textContent;
   const discard = part(form, 'discard', HTMLButtonElement);
   /** @type {Edit<T> | undefined} */
   let shown;
@@ -85,15 +89,20 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    * @param {Edit<T>} edit
    * @returns {boolean} whether there is a change to save
    */
-  function keepDraft({ base, tried, latest }) {
+  function keepDraft({ base, tried, conflicts, latest }) {
     const fields = kind.parse(readFields(form));
     const dirty = !sameFields(fields, base);
     if (!dirty) showProblem(form, problem, undefined);
     writeDraft(kind.draftName(latest.record), dirty ? { fields, base, tried } : undefined);
     drafted(latest.record);
-    unsaved.hidden = !dirty;
     // A conflict can be discarded even if the text is that of the base again.
-    discard.hidden = !dirty && note.hidden;
+    const isConflict = conflicts.length > 0;
+    unsaved.hidden = discard.hidden = !dirty && !isConflict;
+    unsaved.toggleAttribute('data-conflict', isConflict);
+    setText(
+      unsaved,
+      isConflict ? `Another person changed: ${conflicts.map(labelOf).join(', ')}` : unsavedText,
+    );
     setEnabled(part(form, 'save', HTMLButtonElement), dirty && !isBusy(form));
     return dirty;
   }
@@ -129,16 +138,13 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const base = draft?.base === undefined ? now : kind.parse(draft.base);
     const tried = draft?.tried ?? [];
     const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now, tried);
-    const isConflict = merge.conflicts.length > 0;
+    const { conflicts } = merge;
+    const isConflict = conflicts.length > 0;
     // Without a conflict, the edit continues from the latest version and includes the other changes.
     shown = isConflict
-      ? { base, tried, etag: tagOfNone, latest }
-      : { base: now, tried: sameFields(base, now) ? tried : [], etag: latest.etag, latest };
+      ? { base, tried, conflicts, etag: tagOfNone, latest }
+      : { base: now, tried: sameFields(base, now) ? tried : [], conflicts, etag: latest.etag, latest };
     writeFields(form, merge.fields);
-    note.hidden = !isConflict;
-    note.textContent = isConflict
-      ? `Another person has changed the ${listed(merge.conflicts)} since you began. When you save, you choose which change to keep.`
-      : '';
     keepDraft(shown);
   }
 
