@@ -121,10 +121,12 @@ function reload() {
  */
 function apply({ type, version, data, requestid }) {
   const [kind, what] = type.split('.');
+  const calls = kind === 'user' ? users : postsApi;
   // After a reconnection, changes arrive that are older than the last save of this page.
-  if (what === 'updated' && (kind === 'user' ? users : postsApi).hasSaved(data, version)) return;
+  if (what === 'updated' && calls.hasSaved(data, version)) return;
   // A save of this page whose response was lost, was an error, or was no longer awaited.
-  if (what === 'updated' && isSent(requestid)) announce('Saved ', nameText(data.name ?? data.title));
+  if (what === 'updated' && isSent(requestid) && calls.noteSaved(data, version))
+    announce('Saved ', nameText(data.name ?? data.title));
   const tagged = { record: data, etag: `"${version}"` };
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (kind === 'user') controls.markTotal(what);

@@ -16,6 +16,7 @@ import {
   numbered,
   openUser,
   readUser,
+  recordMessages,
   recordRequests,
   showView,
 } from './people.ts';
@@ -291,6 +292,37 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.getByText('User 9 · version 2', { exact: true }).waitFor();
       await page.getByText('Saved Jan L').waitFor();
     });
+
+    for (const [title, isFirst] of [
+      ['before', true],
+      ['after', false],
+    ] as const) {
+      await t.test(
+        `changes by a save whose first response was lost are reported once if they arrive ${title} the second response`,
+        async (t) => {
+          await show(8);
+          expectAway(t, http);
+          const name = `Ida ${title}`;
+          let lost = false;
+          await page.route('**/users/8', async (route) => {
+            if (route.request().method() !== 'PATCH') return await route.continue();
+            if (lost && isFirst) await row(page, name).getByText('Changed').waitFor();
+            await (lost ? route.continue() : route.fetch().then(() => route.abort('connectionreset')));
+            lost = true;
+          });
+          const messages = await recordMessages(page);
+          if (!isFirst) await page.evaluate('hide(true)');
+          await page.locator('#edit-name').fill(name);
+          await page.keyboard.press('Enter');
+          await page.locator('#edit-form[aria-busy="false"]').waitFor();
+          await page.evaluate('hide(false)');
+          // The changes that were made before this one have arrived.
+          await send(http, 'POST /users', { json: { name: 'Mel' } });
+          await page.getByText('Live · 1 new').waitFor();
+          assert.deepEqual(await messages(), [`Saved ${name}`]);
+        },
+      );
+    }
 
     await t.test(
       'changes by a save with an error response do not conflict with text typed after it',

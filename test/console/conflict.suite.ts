@@ -5,7 +5,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, changeUser, readUser, recordRequests } from './people.ts';
+import { addUsers, announced, changeUser, readUser, recordMessages, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const { mergeFields } = loadModule<MergeModule>('console/edit/save.js');
@@ -163,6 +163,28 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         assert.deepEqual(await readUser(http, id), { id, name: 'Second' });
       },
     );
+
+    await t.test('a save that succeeded with an error response is reported when it is read', async () => {
+      const id = await openNew();
+      await page.route(`**/users/${id}`, async (route) => {
+        if (route.request().method() !== 'PATCH') return await route.continue();
+        await route.fetch();
+        await route.fulfill({ status: 503, json: { error: 'no response' } });
+      });
+      await change(page, { Name: `Ada ${id}` });
+      await page.getByText('no response (503)').waitFor();
+      await page.locator('#edit-name').focus();
+      const messages = await recordMessages(page);
+      for (let reads = 0; reads < 2; reads += 1) {
+        const read = page.waitForResponse(`**/users/${id}`);
+        await page.evaluate("document.querySelector('#refresh-button').click()");
+        await (await read).finished();
+      }
+      await announced(page, `Saved Ada ${id}`);
+      await nameIs(page, id, `Ada ${id}`);
+      await page.getByText('no response (503)').waitFor({ state: 'detached' });
+      assert.deepEqual(await messages(), [`Saved Ada ${id}`]);
+    });
 
     await t.test('two equal changes do not conflict', async () => {
       const id = await openNew();

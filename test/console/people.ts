@@ -88,6 +88,18 @@ export async function openUser(page: Page, name: string): Promise<void> {
   await page.getByRole('form', { name: 'Edit user' }).waitFor();
 }
 
+/** Records the messages of a page from now on. */
+export async function recordMessages(page: Page): Promise<() => Promise<string[]>> {
+  await page.evaluate(`
+    globalThis.messages = [];
+    globalThis.messageObserver?.disconnect();
+    globalThis.messageObserver = new MutationObserver((changes) => {
+      for (const { addedNodes } of changes) for (const { textContent } of addedNodes) messages.push(textContent);
+    });
+    messageObserver.observe(document.querySelector('#toasts'), { childList: true })`);
+  return () => page.evaluate('messages');
+}
+
 export async function announced(page: Page, text: string): Promise<void> {
   await page.locator('#toasts', { hasText: text }).waitFor();
 }

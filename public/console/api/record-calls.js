@@ -27,6 +27,8 @@ import { apiUrl } from './connection.js';
  * @property {(key: Key, etag: string, signal: AbortSignal) => Promise<void>} remove
  * @property {(key: Key, version: number) => boolean} hasSaved whether `update` has returned this version or a
  *   later one
+ * @property {(key: Key, version: number) => boolean} noteSaved notes a save that was found later, because its response
+ *   was lost; returns whether it was new
  * @property {() => void} forgetSaved must be called when the service may have other data with lower versions
  */
 
@@ -43,6 +45,14 @@ export function createRecordCalls(send, pathOf) {
    * @type {Map<string, number>}
    */
   const saved = new Map();
+
+  /**
+   * @param {Key} key
+   * @param {number} version
+   */
+  function hasSaved(key, version) {
+    return version <= (saved.get(pathOf(key)) ?? 0);
+  }
 
   return {
     async list(url, signal) {
@@ -73,7 +83,13 @@ export function createRecordCalls(send, pathOf) {
       await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag }, signal });
     },
 
-    hasSaved: (key, version) => version <= (saved.get(pathOf(key)) ?? 0),
+    hasSaved,
+
+    noteSaved(key, version) {
+      const isNew = !hasSaved(key, version);
+      if (isNew) saved.set(pathOf(key), version);
+      return isNew;
+    },
 
     forgetSaved: () => saved.clear(),
   };

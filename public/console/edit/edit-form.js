@@ -1,4 +1,5 @@
 // @ts-check
+import { versionOf } from '../api/record-calls.js';
 import { part, setEnabled, setText } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
 import { readDraft, writeDraft } from '../ui/memory.js';
@@ -118,7 +119,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     // Another record may have been opened while this one was being saved.
     if (shown === edit || isReopened) show(saved.tagged);
     changed(saved.tagged, !isReopened);
-    report(kind.nameOf(saved.tagged.record), saved);
+    if (!saved.isReported) report(kind.nameOf(saved.tagged.record), saved);
   }
 
   /**
@@ -146,6 +147,11 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
       : { base: now, tried: sameFields(base, now) ? tried : [], conflicts, etag: latest.etag, latest };
     writeFields(form, merge.fields);
     keepDraft(shown);
+    // A save whose response was an error or was lost is found by a read, if the service keeps no changes.
+    const isSaved = tried.some((fields) => sameFields(fields, now));
+    if (!isSaved || !kind.calls.noteSaved(latest.record, versionOf(latest))) return;
+    changed(latest, false);
+    report(kind.nameOf(latest.record), { theirs: merge.theirs, discarded: false });
   }
 
   return {

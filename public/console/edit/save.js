@@ -1,5 +1,6 @@
 // @ts-check
 import { hasStatus } from '../api/client.js';
+import { versionOf } from '../api/record-calls.js';
 import { changedFields } from '../api/resources.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
@@ -8,7 +9,7 @@ import { changedFields } from '../api/resources.js';
  * The functions that the edit form needs for a kind of record.
  * @template T
  * @typedef {object} Kind
- * @property {Pick<RecordCalls<T, T>, 'get' | 'update'>} calls
+ * @property {Pick<RecordCalls<T, T>, 'get' | 'update' | 'noteSaved'>} calls
  * @property {(record: T) => string} draftName
  * @property {(record: T) => string} nameOf the name of the record in messages
  * @property {(record: T) => Fields} fieldsOf
@@ -22,6 +23,7 @@ import { changedFields } from '../api/resources.js';
  * @property {Tagged<T>} tagged the current record
  * @property {string[]} theirs fields that another person changed during the edit
  * @property {boolean} discarded whether the edit was discarded completely
+ * @property {boolean} [isReported] whether the save was already reported, because it arrived by the feed of changes
  */
 
 /**
@@ -64,7 +66,10 @@ export async function save(kind, choose, { record, etag, base, tried }, wanted, 
     if (chosen === undefined) return undefined;
     // No change is left to send. The edit was discarded, or an earlier attempt succeeded but its response was
     // lost.
-    if (sameFields(chosen, fields)) return { tagged: latest, theirs: [...theirs], discarded: asked };
+    if (sameFields(chosen, fields)) {
+      const isReported = !asked && !kind.calls.noteSaved(record, versionOf(latest));
+      return { tagged: latest, theirs: [...theirs], discarded: asked, isReported };
+    }
     ({ etag } = latest);
     base = fields;
     wanted = chosen;
