@@ -111,6 +111,43 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     held.resolve();
   });
 
+  test('are requested rarely with a key that was refused, and at once with another key', async (t) => {
+    const apiKeys = ['a-key', 'reader:read=r1'];
+    const { http } = await startService(t, { auth: 'writes', apiKeys });
+    const page = await open(t, 'about:blank', { clock: true, fresh: true });
+    let asked = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/metrics')) asked += 1;
+    });
+    const pollFor = async (ms: number) => {
+      for (let passed = 0; passed < ms; passed += 2_000) {
+        const answered = page.waitForResponse('**/health');
+        await page.clock.runFor(2_000);
+        await (await answered).finished();
+      }
+    };
+    const enter = async (key: string) => {
+      await page.locator('#key-button').click();
+      await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(key);
+      await page.keyboard.press('Enter');
+    };
+    await page.clock.pauseAt(Date.now() + 10_000);
+    await page.goto(`${http}/`);
+    await page.getByText('The figures need an API key.').waitFor();
+    await pollFor(20_000);
+    assert.equal(asked, 1);
+    await pollFor(16_000);
+    assert.equal(asked, 2);
+    await enter('r1');
+    await page.getByText('Your API key does not cover the figures.').waitFor();
+    await pollFor(20_000);
+    assert.equal(asked, 3);
+    await enter('a-key');
+    await page.getByText('The charts show the last two minutes').waitFor();
+    await pollFor(4_000);
+    assert.equal(asked, 6);
+  });
+
   test('show readiness and health separately, and the reason when there are no request rates', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');

@@ -10,6 +10,8 @@ import { parseMetrics, takeSnapshot } from './metrics.js';
 /** @import { ApiKey } from '../ui/api-key.js' */
 
 const pauseMs = 2_000;
+// A key that /metrics has refused is unlikely to be accepted soon.
+const refusedPauseMs = 30_000;
 
 /**
  * Health, readiness and the figures from /metrics, polled while the page is visible.
@@ -21,12 +23,18 @@ export function createLivePanel({ connection, apiKey }) {
   const figures = createFigures();
   /** @type {Date | undefined} */
   let shownAt;
+  /** @type {{ key: string | undefined, untilMs: number } | undefined} */
+  let refused;
 
-  async function poll() {
+  /** @param {boolean} isRoutine whether only a pause has passed since the last poll */
+  async function poll(isRoutine) {
     if (connection.isAway) return;
     const key = apiKey.value;
+    const isRefused = refused !== undefined && refused.key === key && performance.now() < refused.untilMs;
     const [health, ready, metrics] = await Promise.all(
-      ['health', 'health/ready', 'metrics'].map((path) => probe(path, key)),
+      ['health', 'health/ready', ...(isRoutine && isRefused ? [] : ['metrics'])].map((path) =>
+        probe(path, key),
+      ),
     );
     showCheck('live-health', health?.status, 'Healthy', 'Failing');
     showCheck('live-ready', ready?.status, 'Ready', 'Not ready');
@@ -42,6 +50,8 @@ export function createLivePanel({ connection, apiKey }) {
     // The first poll shows whether the service has keys, before the user sends a request. A later one shows that the
     // key has expired. It may have been replaced during the poll.
     if (status === 401) apiKey.need(key !== undefined && key === apiKey.value);
+    refused =
+      status === 401 || status === 403 ? { key, untilMs: performance.now() + refusedPauseMs } : undefined;
     if (status !== 200) return showStale(reasonFor(status, apiKey.isRejected));
     if (key === apiKey.value) apiKey.accept();
     delete panel.dataset['stale'];
@@ -65,8 +75,8 @@ export function createLivePanel({ connection, apiKey }) {
     showStale('');
   });
   const pollNow = pollWhileVisible(poll, pauseMs);
-  connection.addEventListener('back', pollNow);
-  apiKey.addEventListener('change', pollNow);
+  connection.addEventListener('back', () => pollNow());
+  apiKey.addEventListener('change', () => pollNow());
 }
 
 /**
@@ -94,7 +104,7 @@ function showCheck(id, status, good, bad) {
 
 /**
  * Runs a task repeatedly while the page is visible, with a pause after each run.
- * @param {() => Promise<void>} task must never reject
+ * @param {(isRoutine: boolean) => Promise<void>} task must never reject
  * @param {number} pauseMs
  * @returns {() => Promise<void>} runs the task now, unless it is running or the page is hidden
  */
@@ -103,13 +113,13 @@ function pollWhileVisible(task, pauseMs) {
   let timer;
   let running = false;
 
-  async function run() {
+  async function run(isRoutine = false) {
     if (running || document.hidden) return;
     running = true;
     clearTimeout(timer);
-    await task();
+    await task(isRoutine);
     running = false;
-    if (!document.hidden) timer = setTimeout(run, pauseMs);
+    if (!document.hidden) timer = setTimeout(run, pauseMs, true);
   }
 
   document.addEventListener('visibilitychange', () => {
