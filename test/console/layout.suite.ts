@@ -259,22 +259,41 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     );
 
     await t.test(
-      'an outage is shown below the header at any scroll position, and covers no heading',
+      'an outage is shown in the header at any scroll position and width, and moves nothing',
       async () => {
+        const parts = ['#users', '#detail', 'th[data-sort="name"]', '.top nav', '#key-button'];
+        const widths = [360, 800, 1000, 1440];
+        const places = async () => {
+          const measured: unknown[] = [];
+          for (const width of widths) {
+            await page.setViewportSize({ width, height: 740 });
+            await page.evaluate('scrollTo(0, 0)');
+            for (const part of parts) measured.push(await page.locator(part).boundingBox());
+          }
+          return measured;
+        };
+        await page.evaluate("document.querySelector('#key-button').hidden = false");
         await showView(page, '/users/1?limit=50');
         await page.locator('tr[data-id="50"]').waitFor();
         await page.getByText('User 1 · version').waitFor();
+        // The first figures make the tiles higher.
+        await page.locator('#rate-chart path, #latency-need:not(:empty)').first().waitFor();
+        const before = await places();
         await page.evaluate('scrollTo(0, 1e6)');
         await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
         await page.getByRole('button', { name: 'Next' }).click();
         const banner = page.locator('.banner');
         await banner.waitFor();
-        const box = await banner.boundingBox();
-        assert.ok(box !== null && Math.abs(box.y - (await bottomOf(page.locator('.top')))) < 1);
-        for (const heading of ['#detail-heading', 'th[data-sort="name"]']) {
-          const { y = 0 } = (await page.locator(heading).boundingBox()) ?? {};
-          assert.ok(y > box.y + box.height - 1, `${heading} is covered`);
+        for (const width of widths) {
+          await page.setViewportSize({ width, height: 740 });
+          const bottom = await bottomOf(banner);
+          assert.ok(bottom > 0 && bottom <= (await bottomOf(page.locator('.top'))), `${width} px: ${bottom}`);
         }
+        const [nav, key, box] = await Promise.all(
+          ['.top nav', '#key-button', '.banner'].map((part) => page.locator(part).boundingBox()),
+        );
+        assert.ok(nav && key && box && nav.x + nav.width <= box.x && box.x + box.width <= key.x);
+        assert.deepEqual(await places(), before);
       },
     );
   });
