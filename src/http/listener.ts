@@ -185,7 +185,8 @@ export class HttpListener {
     try {
       if (priority === 'limited') request.enter();
       const reply = handle(request);
-      const isPromise = reply instanceof Promise;
+      // Not `instanceof`: a host may replace the global `Promise`, as zone.js does.
+      const isPromise = 'then' in reply;
       if (isPromise) {
         reply.then(
           (reply) => this.#reply(request, reply, priority),

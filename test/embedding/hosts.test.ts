@@ -394,6 +394,20 @@ it('reports an error when the host has read a body without storing it', async (t
   assert.match(String(failures[0]), /the body was already read by another parser before this listener/);
 });
 
+it('serves a host that has replaced the global Promise, as zone.js does', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const url = await listenOn(t, createServer(listener));
+  const { Promise: original } = globalThis;
+  t.after(() => {
+    globalThis.Promise = original;
+  });
+  // The promise of an async function is not an instance of it.
+  globalThis.Promise = class extends original<unknown> {} as PromiseConstructor;
+  const headers = { 'content-type': 'application/json' };
+  const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  assert.equal(created.status, 201, await created.text());
+});
+
 it('rejects the requests of a node:http2 server', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
   const server = createHttp2Server((request, response) =>
