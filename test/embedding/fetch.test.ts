@@ -213,6 +213,9 @@ describe('the fetch handler', () => {
       return assert.rejects(reply, /too late/);
     };
     t.mock.timers.enable();
+    // As in Vitest and Jest: not disposable.
+    const timer = { unref: () => timer };
+    t.mock.method(globalThis, 'setInterval', () => timer);
     assert.equal(await createUsers(1), '1');
     await cancelOne();
     t.mock.timers.reset();

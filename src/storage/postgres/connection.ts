@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
+// Imported, because a test of the host may mock the global one, and `using` cannot dispose of such a timer.
+import { setTimeout } from 'node:timers';
 import type { Client } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
 import type { StoreNumbers } from '../options.ts';

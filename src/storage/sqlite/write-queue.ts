@@ -1,3 +1,5 @@
+// Imported, because a test of the host may mock the global one, and `using` cannot dispose of such a timer.
+import { setInterval } from 'node:timers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DomainError } from '../../domain/errors.ts';

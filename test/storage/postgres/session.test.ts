@@ -87,6 +87,15 @@ describe('a session of a PostgreSQL store', () => {
     assert.equal(seen?.['synchronous_commit'], 'remote_apply');
   });
 
+  it('opens and closes while a test of the host mocks its timers', async (t) => {
+    const url = await postgres.createDatabase();
+    // As in Vitest and Jest: not disposable.
+    t.mock.method(globalThis, 'setTimeout', () => ({ unref() {} }));
+    const store = await openPostgresStore(url, { poolSize: 1 });
+    t.after(() => store.close());
+    assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
+  });
+
   it('migrates without limits, and waits briefly for the locks of tables', async (t) => {
     const url = await postgres.createDatabase();
     const admin = await openSession(t, url);
