@@ -74,8 +74,8 @@ function sqliteStore(
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
   // Not the flags of the host: with --input-type, for example, the thread would not start. Before Node.js 24.15, each
-  // thread would repeat the warning that SQLite is experimental.
-  const execArgv = ['--disable-warning=ExperimentalWarning'];
+  // thread would repeat the warning that SQLite is experimental. Deno rejects --disable-warning.
+  const execArgv = ['--no-warnings'];
   const workerData: WriterData = { files, busyTimeoutMs, changesKept };
   const reads = sqliteReads(db);
   const queue = new WriteQueue({
