@@ -106,7 +106,7 @@ export const options = {
   'max-followers': { kind: 'N', default: 1_000, range: [0, million], path: 'maxFollowers',
     meaning: 'Most clients that follow /changes as a stream, for each process; 0: no limit.' },
   'max-connections': { kind: 'N', default: 10_000, range: [0, million], path: 'maxConnections',
-    meaning: 'Most open connections, for each port and process; 0: no limit.' },
+    meaning: 'Most open connections, for each port and process; fewer with a small heap. 0: no limit.' },
   'headers-timeout-ms': { kind: 'MS', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',
     meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
   'request-timeout-ms': { kind: 'MS', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',

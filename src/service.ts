@@ -38,7 +38,7 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly timeouts?: Partial<HttpTimeouts>;
   /** Limits of the gRPC API, each with its default. */
   readonly grpcLimits?: Partial<GrpcLimits>;
-  /** Maximum number of open connections on each port. 0 for no limit. Default: 10,000. */
+  /** Maximum number of open connections on each port; fewer with a small heap. 0 for no limit. Default: 10,000. */
   readonly maxConnections?: number;
   /** How long to keep serving after readiness starts to fail, in ms. Default: 0. */
   readonly drainDelayMs?: number;
