@@ -264,17 +264,22 @@ describe('close', () => {
     await assert.rejects(fetch(`${http}/health`));
   });
 
-  for (const [closing, timeouts] of [
-    ['ends in time', [1]],
-    ['and again with a shorter limit ends in that time', [60_000, 1]],
+  for (const [closing, timeouts, waiting] of [
+    ['ends in time although a port waits', [1], 1],
+    ['and again with a shorter limit ends in that time although a port waits', [60_000, 1], 1],
+    ['ends in time although only the second port waits', [1], 2],
   ] as const) {
-    it(`during listen ${closing} although a port waits for DNS, and then listen fails`, async (t) => {
-      const real = dns.lookup;
+    it(`during listen ${closing} for DNS, and then listen fails`, async (t) => {
+      const { lookup } = dns;
       const { promise: asked, resolve: ask } = Promise.withResolvers<() => void>();
-      t.mock.method(dns, 'lookup', (_name: string, ...rest: unknown[]) =>
-        ask(() => Reflect.apply(real, dns, ['127.0.0.1', ...rest])),
-      );
-      const { service, events } = make({ host: 'users.test', grpcPort: false });
+      let lookups = 0;
+      t.mock.method(dns, 'lookup', (_name: string, ...rest: unknown[]) => {
+        lookups += 1;
+        const answer = () => Reflect.apply(lookup, dns, ['127.0.0.1', ...rest]);
+        if (lookups < waiting) answer();
+        else ask(answer);
+      });
+      const { service, events } = make({ host: 'users.test', ...(waiting === 1 && { grpcPort: false }) });
       const message = 'the service was closed during its start';
       const failing = assert.rejects(service.listen(), { message });
       const answer = await asked;
