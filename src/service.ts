@@ -149,7 +149,6 @@ export class Service implements AsyncDisposable {
     const settings = { observe, tls, timeouts, maxHeaders: limits.maxHeaders, maxConnections };
     this.#http = await step('tls', () => new HttpServer(settings));
     const bound = await openPort('port', host, port, this.#http.server);
-    this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
       access,
       observe,
