@@ -70,7 +70,6 @@ export class Changes extends EventTarget {
   async #run() {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    this.#pauseMs = firstPauseMs;
     while (this.#position !== undefined && !document.hidden) {
       this.#connection = new AbortController();
       const { signal } = this.#connection;
