@@ -111,6 +111,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
         await role.fill('nobody');
         await role.press('Enter');
         await page.getByText('No users with the role nobody').waitFor();
+        assert.equal(await page.locator('#list-state p').count(), 0);
         await page.getByRole('button', { name: 'Show all users' }).click();
         await rowsAre(page, everyone);
         assert.equal(await role.inputValue(), '');

@@ -41,8 +41,8 @@ for (const [what, reply, length, body] of wholes) {
 const chunk = Buffer.alloc(64 * 1024, 'x');
 const pieces = (taken: number) => ['one ', Buffer.from('two '), 'three'][taken];
 
-test('a stream of unknown length is sent in chunks', async (t) => {
-  const source = new Source(pieces);
+test('a stream of unknown length is sent in chunks, also after an empty one', async (t) => {
+  const source = new Source((taken) => (taken === 0 ? '' : pieces(taken - 1)));
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
   const { headers, body } = await (await Wire.open(t, port)).write(head('GET /')).next();
   assert.equal(headers['transfer-encoding'], 'chunked');

@@ -75,8 +75,8 @@ describe('the examination of a PostgreSQL database', () => {
     ],
     [
       'a sequence of positions that sessions take in blocks',
-      () => 'ALTER SEQUENCE changes_position_seq CACHE 100',
-      'fail HOST: the sequence changes_position_seq has CACHE 100',
+      () => 'ALTER SEQUENCE changes_position_seq CACHE 2',
+      'fail HOST: the sequence changes_position_seq has CACHE 2',
     ],
     [
       'a column of each kind of record with another sort order',
@@ -229,7 +229,7 @@ describe('the examination of a PostgreSQL database', () => {
   it('does not report the sequence of positions without a feed, or of a standby', async (t) => {
     const url = await createDatabase();
     const session = await openSession(t, url);
-    await session.query('ALTER SEQUENCE changes_position_seq CACHE 100');
+    await session.query('ALTER SEQUENCE changes_position_seq CACHE 2');
     assert.deepEqual(await problemsOf(url, { hasFeed: false }), []);
     assert.deepEqual(await problemsOf(url, { hasStandbys: true, isStandby: true }), []);
   });
