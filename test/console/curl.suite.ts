@@ -185,14 +185,22 @@ suite('console: requests', { skip: noBrowser }, () => {
     });
   });
 
-  test('a button copies the curl line without navigator.clipboard, which pages over plain HTTP lack', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/`, {
-      initScript: "Object.defineProperty(navigator, 'clipboard', { value: undefined })",
+  for (const [what, clipboard] of [
+    ['without navigator.clipboard, which pages over plain HTTP lack', 'undefined'],
+    [
+      'if the browser rejects the use of the clipboard',
+      "{ writeText: () => Promise.reject(Error('denied')) }",
+    ],
+  ]) {
+    test(`a button copies the curl line ${what}`, async (t) => {
+      const { http } = await startService(t);
+      const page = await open(t, `${http}/`, {
+        initScript: `Object.defineProperty(navigator, 'clipboard', { value: ${clipboard} })`,
+      });
+      await page.getByText('No users yet').waitFor();
+      await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
+      await announced(page, 'Copied');
+      await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
     });
-    await page.getByText('No users yet').waitFor();
-    await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
-    await announced(page, 'Copied');
-    await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
-  });
+  }
 });
