@@ -9,6 +9,7 @@ import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import {
   addUsers,
+  advance,
   announced,
   changeUser,
   firstNameIs,
@@ -44,14 +45,6 @@ const bytewise = `
     return new Response(response.body?.pipeThrough(new TransformStream({ transform })), response);
   };
 `;
-
-/** Advances the clock of the page in steps, and lets its requests have their responses after each step. */
-async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
-  for (let passed = 0; passed < ms; passed += stepMs) {
-    await page.clock.runFor(stepMs);
-    await page.evaluate("fetch('/health').then((response) => response.text())");
-  }
-}
 
 suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();

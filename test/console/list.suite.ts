@@ -3,11 +3,43 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, firstNameIs, namesIn, numbered, recordRequests, showView } from './people.ts';
+import { addUsers, advance, firstNameIs, namesIn, numbered, recordRequests, showView } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
+
+  test('a list that fails while the service is ready is read again after growing pauses, and not before its Retry-After', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { clock: true, fresh: true });
+    let [reads, retryAfter] = [0, ''];
+    await page.route('**/users?*', (route) => {
+      reads += 1;
+      const headers = { ...(retryAfter && { 'retry-after': retryAfter }) };
+      return route.fulfill({ status: 503, headers, json: { error: 'busy' } });
+    });
+    await page.clock.pauseAt(new Date('2040-01-01T10:00:00'));
+    await page.goto(`${http}/`);
+    const expect = async (time: string) => {
+      const text = `busy (503). The next attempt is at ${time}, if the service is ready then.`;
+      await page.getByRole('status').filter({ hasText: text }).waitFor();
+    };
+    await expect('10:00:03');
+    retryAfter = '14';
+    await advance(page, 3_000, 1_000);
+    await expect('10:00:17');
+    retryAfter = '';
+    await advance(page, 13_000, 1_000);
+    assert.equal(reads, 2);
+    await advance(page, 1_000);
+    await expect('10:00:45');
+    await advance(page, 28_000, 2_000);
+    await expect('10:01:15');
+    await page.unroute('**/users?*');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText('No users yet').waitFor();
+    assert.equal(reads, 4);
+  });
 
   test('a list of several pages', async (t) => {
     const { http } = await startService(t);

@@ -100,6 +100,14 @@ export async function recordMessages(page: Page): Promise<() => Promise<string[]
   return () => page.evaluate('messages');
 }
 
+/** Advances the clock of the page in steps, and lets its requests have their responses after each step. */
+export async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
+  for (let passed = 0; passed < ms; passed += stepMs) {
+    await page.clock.runFor(stepMs);
+    await page.evaluate("fetch('/health').then((response) => response.text())");
+  }
+}
+
 export async function announced(page: Page, text: string): Promise<void> {
   await page.locator('#toasts', { hasText: text }).waitFor();
 }

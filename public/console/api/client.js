@@ -30,6 +30,7 @@ import { wait } from './connection.js';
 
 const answerTimeoutMs = 15_000;
 const maxRetries = 4;
+const maxRetryAfterMs = 10_000;
 // The statuses that are temporary if they have a Retry-After.
 const temporary = [409, 429, 503];
 
@@ -71,9 +72,9 @@ export function createClient({ connection, apiKey, log }) {
         return { status: response.status, headers: response.headers, data };
       }
       const error = ApiError.from(response, text);
-      const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (temporary.includes(error.status) && retryAfter <= 10 && retries++ < maxRetries) {
-        await wait(retryAfter * 1000, call.signal);
+      const { retryAfterMs } = error;
+      if (temporary.includes(error.status) && retryAfterMs <= maxRetryAfterMs && retries++ < maxRetries) {
+        await wait(retryAfterMs, call.signal);
       } else if (error.status !== 401 || !(await hasNewKey(key))) {
         throw error;
       }
@@ -194,6 +195,8 @@ export function randomKey() {
 export class ApiError extends Error {
   /** @override */
   name = 'ApiError';
+  /** The wait that the server asks for before a retry, or NaN. */
+  retryAfterMs = Number.NaN;
 
   /**
    * @param {number} status 0 when there was no response
@@ -213,7 +216,9 @@ export class ApiError extends Error {
    */
   static from(response, text) {
     const message = errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim();
-    return new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+    const error = new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+    error.retryAfterMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1_000;
+    return error;
   }
 }
 

@@ -5,6 +5,7 @@ import { byId, el } from './dom.js';
 
 const toastMs = 5_000;
 const readyPauseMs = 3_000;
+const longestPauseMs = 30_000;
 
 /**
  * Reports a completed action on the screen and to screen readers.
@@ -101,7 +102,7 @@ function replaceState(place, ...states) {
 
 /**
  * Shows the reason of a failed read, the request id for the log of the service, and a button to retry. If the service is
- * not available, also retries when it is ready.
+ * not available, also retries when it is ready, after growing pauses.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {unknown} error
@@ -113,20 +114,29 @@ export function showFailure(place, title, error, retry) {
     const action = { label: 'Add API key', act: () => byId('key-button', HTMLButtonElement).click() };
     return showState(place, 'An API key is needed', 'This service shows its data to API keys only.', action);
   }
+  const lastPauseMs = Number(place.querySelector('p')?.dataset['pause'] ?? 0);
   showState(place, title, explain(error), { label: 'Try again', act: retry });
   // Inside a status, screen readers would read an alert twice.
   if (place.closest('[role="status"]') === null) place.firstElementChild?.setAttribute('role', 'alert');
   place.querySelector('p')?.after(...requestIdLine(error));
-  if (hasStatus(error, 503) && place.firstElementChild) void retryWhenReady(place.firstElementChild, retry);
+  const text = place.querySelector('p');
+  if (!hasStatus(error, 503) || text === null) return;
+  const growingMs = Math.min(lastPauseMs * 2 || readyPauseMs, longestPauseMs);
+  const pauseMs = Math.max(growingMs, error.retryAfterMs || 0);
+  const time = new Date(Date.now() + pauseMs).toLocaleTimeString('en-GB');
+  text.dataset['pause'] = String(pauseMs);
+  text.append(` The next attempt is at ${time}, if the service is ready then.`);
+  void retryWhenReady(text, retry, pauseMs);
 }
 
 /**
  * @param {Element} state that is removed when something else is shown
  * @param {() => void} retry
+ * @param {number} pauseMs before the first look at the readiness
  */
-async function retryWhenReady(state, retry) {
-  for (;;) {
-    await wait(readyPauseMs);
+async function retryWhenReady(state, retry, pauseMs) {
+  for (let nextMs = pauseMs; ; nextMs = readyPauseMs) {
+    await wait(nextMs);
     if (!state.isConnected) return;
     if ((await probe('health/ready', undefined))?.status === 200) return state.isConnected && retry();
   }
