@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, holdReads, numbered, showView } from './people.ts';
+import { addUsers, announced, announceIn, firstNameIs, holdReads, numbered, showView } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
@@ -40,6 +40,22 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     }
     const key = await page.locator('#key-button').boundingBox();
     assert.ok(key !== null && (await rightOf(page.locator('.toast'))) < key.x, 'the button of the key');
+  });
+
+  test('a message that another one follows at once stays for as long as it takes to read it', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`, { clock: true });
+    await page.getByText('No users yet').waitFor();
+    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 10_000'));
+    await announceIn(page, 'First', 'Second', 'Third');
+    for (const text of ['First', 'Second', 'Third']) {
+      await page.locator('.toast', { hasText: text }).waitFor();
+      await page.clock.runFor(1_400);
+      assert.equal(await page.locator('#toasts').textContent(), text);
+      await page.clock.runFor(100);
+    }
+    await page.clock.runFor(5_000);
+    assert.equal(await page.locator('.toast:not([data-removed])').count(), 0);
   });
 
   test('with text of 16, 24 or 32 px, no page is wider than the window of a phone', async (t) => {

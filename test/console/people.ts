@@ -88,16 +88,29 @@ export async function openUser(page: Page, name: string): Promise<void> {
   await page.getByRole('form', { name: 'Edit user' }).waitFor();
 }
 
-/** Records the messages of a page from now on. */
+/** Shows messages of a page after those that are waiting. */
+export function announceIn(page: Page, ...texts: string[]): Promise<void> {
+  return page.evaluate(`import('/console/ui/messages.js').then(({ announce }) => {
+    for (const text of ${JSON.stringify(texts)}) announce(text);
+  })`);
+}
+
+/** Records the messages of a page from now on, and resolves to a function that stops and returns them. */
 export async function recordMessages(page: Page): Promise<() => Promise<string[]>> {
+  await announceIn(page, 'Begin');
+  await announced(page, 'Begin');
   await page.evaluate(`
     globalThis.messages = [];
-    globalThis.messageObserver?.disconnect();
     globalThis.messageObserver = new MutationObserver((changes) => {
       for (const { addedNodes } of changes) for (const { textContent } of addedNodes) messages.push(textContent);
     });
     messageObserver.observe(document.querySelector('#toasts'), { childList: true })`);
-  return () => page.evaluate('messages');
+  return async () => {
+    await announceIn(page, 'End');
+    await announced(page, 'End');
+    const messages = await page.evaluate<string[]>('messageObserver.disconnect(), messages');
+    return messages.slice(0, -1);
+  };
 }
 
 /** Advances the clock of the page in steps, and lets its requests have their responses after each step. */

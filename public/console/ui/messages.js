@@ -4,17 +4,25 @@ import { probe, wait } from '../api/connection.js';
 import { byId, el } from './dom.js';
 
 const toastMs = 5_000;
+// Enough to read a short message.
+const shortestToastMs = 1_500;
 const readyPauseMs = 3_000;
 const longestPauseMs = 30_000;
 
+/** @type {Promise<void>} */
+let isRead = Promise.resolve();
+
 /**
- * Reports a completed action on the screen and to screen readers.
+ * Reports a completed action on the screen and to screen readers, after the message before it could be read.
  * @param {(Node | string)[]} parts
  */
 export function announce(...parts) {
   const toast = el('div', { class: 'toast' }, el('span', { class: 'text' }, ...parts));
-  byId('toasts', HTMLElement).replaceChildren(toast);
-  setTimeout(() => toast.remove(), toastMs);
+  isRead = isRead.then(() => {
+    byId('toasts', HTMLElement).replaceChildren(toast);
+    setTimeout(() => toast.remove(), toastMs);
+    return wait(shortestToastMs);
+  });
 }
 
 /**
