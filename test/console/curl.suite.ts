@@ -63,6 +63,11 @@ suite('console: the text of curl lines', () => {
     ['a query', { url: 'http://h/users?a=1&b=2' }, "curl -i 'http://h/users?a=1&b=2'"],
     ['HEAD', { method: 'HEAD' }, 'curl -I http://127.0.0.1:3000/users'],
     ['POST with a body', { method: 'POST', body: '{}' }, "curl -i -d '{}' http://127.0.0.1:3000/users"],
+    [
+      'a body that begins with @',
+      { method: 'POST', body: '@x' },
+      'curl -i --data-raw @x http://127.0.0.1:3000/users',
+    ],
     ['DELETE', { method: 'DELETE' }, 'curl -i -X DELETE http://127.0.0.1:3000/users'],
   ] as const) {
     test(`the curl line for ${name} has the shortest form`, () =>

@@ -19,7 +19,8 @@ export function curlLine({ method, url, headers, body, keyed }) {
   const words = ['curl', ...methodWords(method, body)];
   for (const [name, value] of Object.entries(headers)) words.push('-H', shellQuote(`${name}: ${value}`));
   if (keyed) words.push('-H', '"x-api-key: $API_KEY"');
-  if (body !== undefined) words.push('-d', shellQuote(body));
+  // With -d, a body that begins with @ would name a file.
+  if (body !== undefined) words.push(body.startsWith('@') ? '--data-raw' : '-d', shellQuote(body));
   return [...words, shellQuote(url)].join(' ');
 }
 
