@@ -28,7 +28,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(
       http,
-      ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus'].map((name) => ({ name })),
+      ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus', 'Hal'].map((name) => ({ name })),
     );
     const page = await open(t, `${http}/`);
 
@@ -98,6 +98,39 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       assert.deepEqual(limits, ['10', '10', '10', '13', '10']);
       const titles = await page.locator('.post h4').allTextContents();
       assert.deepEqual(titles.slice(-4), ['post 4', 'post 3', 'post 2', 'post 1']);
+    });
+
+    await t.test('a long post shows its first lines, and all of them on request', async () => {
+      const { user } = await openAuthor(8);
+      await page.getByText('No posts yet').waitFor();
+      const posts: string[] = [];
+      for (const body of ['a\n'.repeat(8), 'a\n'.repeat(9), 'word '.repeat(120)]) {
+        const { headers } = await send(http, `POST ${user}/posts`, { json: { title: 'Long', body } });
+        posts.push(String(headers.location));
+      }
+      await page.getByRole('button', { name: 'Show 3 new posts' }).click();
+      await page.locator('.post').nth(2).waitFor();
+      const isCut = () =>
+        page
+          .locator('.post-body')
+          .evaluateAll((all) => all.map((body) => body.scrollHeight > body.clientHeight));
+      const buttons = page.locator('.post summary', { hasText: 'Whole text' });
+      for (const [width, cut] of [
+        [360, [true, true, false]],
+        [960, [false, true, false]],
+        [1280, [true, true, false]],
+      ] as const) {
+        await page.setViewportSize({ width, height: 900 });
+        assert.deepEqual(await isCut(), cut, `${width} px`);
+        for (const [i, hasButton] of cut.entries())
+          await buttons.nth(i).waitFor({ state: hasButton ? 'visible' : 'hidden' });
+      }
+      await buttons.nth(1).focus();
+      await page.keyboard.press('Enter');
+      assert.deepEqual(await isCut(), [true, false, false]);
+      await send(http, `PATCH ${posts[1]}`, { json: { title: 'Longer' } });
+      await page.getByRole('heading', { name: 'Longer' }).waitFor();
+      assert.deepEqual(await isCut(), [true, false, false], 'a change of the post does not fold it');
     });
 
     await t.test('the button for more posts leaves the focus on the heading if none are left', async () => {

@@ -11,6 +11,15 @@ import { readDraft } from '../ui/memory.js';
  * @param {(post: Post) => void} edit
  */
 export function createPostList(list, edit) {
+  // The style sheet cuts a long text, unless the details after it are open.
+  const cuts = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const whole = target.nextElementSibling;
+      if (whole instanceof HTMLDetailsElement && !whole.open)
+        whole.hidden = target.scrollHeight <= target.clientHeight;
+    }
+  });
+
   /** @param {Post} post */
   function item(post) {
     const made = clone('post-item');
@@ -19,6 +28,10 @@ export function createPostList(list, edit) {
     const body = part(made, 'body', HTMLElement);
     body.textContent = post.body;
     body.hidden = post.body === '';
+    const whole = part(made, 'whole', HTMLDetailsElement);
+    whole.open = itemOf(post)?.querySelector('details')?.open === true;
+    whole.hidden = !whole.open;
+    cuts.observe(body);
     const button = part(made, 'edit', HTMLButtonElement);
     button.ariaLabel = `Edit ${post.title}`;
     button.addEventListener('click', () => edit(post));
