@@ -64,22 +64,25 @@ export const copy: Command = {
     if (isAtSource && present > 0 && present === total) throw sameStore;
     // First, as in `import`.
     await target.continueIds(byKind((kind) => summary[kind].lastId));
+    const isWritten = async () => (await source.changes?.position()) !== position;
     const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
       importBatch(target, batch),
-    );
+    ).catch(async (cause) => {
+      // A post of a user who was created meanwhile cannot be imported.
+      throw (await isWritten().catch(() => false)) ? new Error(sourceWritten, { cause }) : cause;
+    });
     const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
     if (copied.sha256 !== read.sha256)
       throw new Error(
         `the copy differs: ${read.records} records were read and ${copied.records} are there; stop writing to both stores, and copy into an empty one`,
       );
-    if ((await source.changes?.position()) !== position)
-      throw new Error(
-        'the source was written while it was copied; stop writing to it, and copy into an empty store',
-      );
+    if (await isWritten()) throw new Error(sourceWritten);
     stdout.write(`copied ${countText(read.records)}, sha256 ${read.sha256}\n`);
   },
 };
 
+const sourceWritten =
+  'the source was written while it was copied; stop writing to it, and copy into an empty store';
 const sameStore = new UsageError('--from and --to lead to the same store, or to a copy of its files');
 
 /** Fails unless the source contains every record of the target. Both return their lines in the same order. */

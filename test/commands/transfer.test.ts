@@ -20,7 +20,7 @@ import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { byKind } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
-import { openStore } from '../../src/storage/open.ts';
+import { openStore, type StoreOptions, storeSchemes } from '../../src/storage/open.ts';
 import { openTestPostgres, type TestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
@@ -719,6 +719,32 @@ describe('copy', () => {
     const { code, stdout, stderr } = await copying;
     assert.deepEqual([code, stdout], [1, '']);
     assert.match(stderr, /^users-service: the source was written while it was copied; stop writing to it,/m);
+  });
+
+  it('names a write to the source as the cause if it copies a post without its user', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a, ({ users }) => users.create({ name: 'Ada' }));
+    const scheme = storeSchemes.find(({ pattern }) => pattern.test(a));
+    assert.ok(scheme);
+    const { open } = scheme;
+    t.mock.method(scheme, 'open', async (url: string, options: StoreOptions): Promise<Store> => {
+      const store = await open(url, options);
+      const exportRows: Store['exportRows'] = async (kind, after, limit) => {
+        // Now all users have been read.
+        if (url === a && kind === 'posts' && after === 0) {
+          const { value: user } = await store.users.create({ name: 'New' });
+          await store.posts(user.id).create({ title: 'New', body: '' });
+        }
+        return await store.exportRows(kind, after, limit);
+      };
+      return { ...store, exportRows };
+    });
+    const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.deepEqual([code, stdout], [1, '']);
+    const message =
+      'the source was written while it was copied; stop writing to it, and copy into an empty store';
+    assert.equal(stderr, `users-service: ${message}: post 1 has no user\n`);
   });
 
   // The feed of an empty store does not show it, nor that of a store that is written meanwhile.
