@@ -24,6 +24,8 @@ const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'E
 const busyCodes = ['EMFILE', 'ENFILE'];
 // A file up to this size is read at once, and kept in memory. A longer one is read in chunks of this size.
 const chunkBytes = 64 * 1024;
+// A file that Yarn reads from an archive is not disposable.
+const close = (handle: FileHandle): Promise<void> => handle.close();
 
 /**
  * Creates the handler of a file, with conditional requests, one range, and compression. `extra` are further headers.
@@ -68,7 +70,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
     if (opened === undefined) throw noSuchResource();
     const { handle, stat } = opened;
     await using closing = new AsyncDisposableStack();
-    closing.use(handle);
+    closing.adopt(handle, close);
     const coding = sibling && accepted;
     const content = stat.size <= chunkBytes ? await readFully(handle, 0, stat.size) : handle;
     const version = describe(stat, content, coding);
@@ -123,7 +125,7 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
     // A link may have a new target: Kubernetes replaces the targets of its links on each change.
     const target = within === path ? path : await realpath(path);
     if (!isWithin(within, target)) return undefined;
-    const handle = opened.use(await open(target, openFlags));
+    const handle = opened.adopt(await open(target, openFlags), close);
     const stat = await handle.stat();
     const same = stat.ino === ino && stat.dev === dev;
     if (!stat.isFile() || !(same || (await isOpenedFrom(target, handle)))) return undefined;
@@ -161,9 +163,12 @@ function entityTag(stat: Stats, content: Version['content'], coding: Coding | un
 
 /** Reads a range of an open file, and then closes it. A reply reads at least one chunk, unless it is for HEAD. */
 async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
-  await using _ = handle;
-  for (let position = start; position <= end; position += chunkBytes)
-    yield await readFully(handle, position, Math.min(chunkBytes, end - position + 1));
+  try {
+    for (let position = start; position <= end; position += chunkBytes)
+      yield await readFully(handle, position, Math.min(chunkBytes, end - position + 1));
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Fails when the file has become shorter, because its length is already in the head. */

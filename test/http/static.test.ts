@@ -466,6 +466,14 @@ for (const name of ['digits.txt', 'long.bin']) {
   });
 }
 
+test('a file whose handle is not disposable, as in an archive of Yarn, is served', async (t) => {
+  const { open } = promises;
+  mockOpen(t, async (...args) => Object.assign(await open(...args), { [Symbol.asyncDispose]: undefined }));
+  const site = await startSite(t);
+  for (const path of ['/digits.txt', '/long.bin']) assert.equal((await site.get(path)).status, 200, path);
+  assert.deepEqual(site.failures(), []);
+});
+
 test('a folder without a file to serve is reported with 0 files', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'empty-'));
   t.after(() => rm(dir, { recursive: true }));
