@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
+import type { HttpRequest } from '../../src/http/request.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
@@ -399,15 +400,23 @@ test('a chunk that could not be sent is not released', async (t) => {
 });
 
 test('a reply is dropped if the host has responded in the meantime, for example after a timeout', async (t) => {
+  const respond = ({ response }: HttpRequest) =>
+    response.writeHead(202, { 'content-type': 'text/plain' }).end('by the host');
   const { port, thrown } = await startKit(t, {
-    'GET /late': ({ response }) => {
-      response.writeHead(202, { 'content-type': 'text/plain' }).end('by the host');
+    'GET /late': (request) => {
+      respond(request);
       return { status: 200, body: 'here' };
+    },
+    'GET /later': (request) => {
+      const first = () => respond(request) && 'here';
+      return { status: 200, body: new Source((taken) => (taken === 0 ? first() : undefined)) };
     },
     'GET /': small,
   });
   const wire = await Wire.open(t, port);
-  assert.equal((await wire.write(head('GET /late')).next()).status, 202);
+  for (const path of ['/late', '/later']) {
+    assert.equal((await wire.write(head(`GET ${path}`)).next()).status, 202);
+  }
   assert.equal((await wire.write(head('GET /')).next()).status, 200);
   assert.deepEqual(thrown, []);
 });
