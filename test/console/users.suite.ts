@@ -52,6 +52,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await dialog
         .locator('#new-role + .field-error', { hasText: /^Role must be a lower-case letter/ })
         .waitFor();
+      assert.equal(await page.locator('#new-role-hint').isVisible(), false, 'the hint repeats the problem');
       await page.keyboard.press('Escape');
       await announced(page, 'This tab keeps your text for the new user');
       await page.getByRole('button', { name: 'New user' }).click();
