@@ -186,6 +186,16 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       assert.deepEqual(await messages(), [`Saved Ada ${id}`]);
     });
 
+    await t.test('text of a rejected save is not taken for a change of the page', async () => {
+      const id = await openNew();
+      await change(page, { Name: ' ', Role: 'editor' });
+      await page.getByText('Name must not be blank').waitFor();
+      await changeUser(http, id, { role: 'editor' });
+      await change(page, { Name: 'Mine', Role: '' });
+      await announced(page, 'Saved Mine, with another person’s change to the role');
+      assert.deepEqual(await readUser(http, id), { id, name: 'Mine', role: 'editor' });
+    });
+
     await t.test('two equal changes do not conflict', async () => {
       const id = await openNew();
       await changeUser(http, id, { name: 'Ada Lovelace' });

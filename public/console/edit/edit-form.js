@@ -1,4 +1,5 @@
 // @ts-check
+import { isClientError } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { part, setEnabled, setText } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
@@ -17,7 +18,6 @@ const tagOfNone = '"0"';
  * @template T
  * @typedef {object} Edit
  * @property {Fields} base the fields at the start of the edit
- * @property {readonly Fields[]} tried those of each attempt to save it
  * @property {readonly string[]} conflicts the names of those that another person has changed, too
  * @property {string} etag the tag that a save must match
  * @property {Tagged<T>} latest the latest known version
@@ -48,12 +48,11 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    if (isBusy(form) || shown === undefined) return;
+    if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
     const edit = shown;
-    const from = { ...edit, record: edit.latest.record };
+    const { record } = edit.latest;
+    const from = { ...edit, record, tried: readDraft(kind.draftName(record))?.tried ?? [] };
     const wanted = kind.parse(readFields(form));
-    edit.tried = [...edit.tried, wanted];
-    if (!keepDraft(edit)) return;
     saving = new AbortController();
     const { signal } = saving;
     setBusy(form, true);
@@ -63,10 +62,11 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
       if (saved !== undefined) settle(edit, saved);
     } catch (error) {
       if (signal.aborted) return;
+      keepTried(record, wanted, error);
       if (shown === edit) showProblem(form, problem, error);
-      else announce(nameText(kind.nameOf(from.record)), ` was not saved: ${explain(error)}`);
+      else announce(nameText(kind.nameOf(record)), ` was not saved: ${explain(error)}`);
     }
-    if (isShown(from.record)) setBusy(form, false);
+    if (isShown(record)) setBusy(form, false);
     // A newer version may have arrived during the save.
     if (shown === edit) show(edit.latest);
     else if (shown !== undefined) keepDraft(shown);
@@ -87,14 +87,31 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   }
 
   /**
+   * Keeps the fields of a save that failed, unless the service has certainly not made the change.
+   * @param {T} record
+   * @param {Fields} wanted
+   * @param {unknown} error
+   */
+  function keepTried(record, wanted, error) {
+    const name = kind.draftName(record);
+    const draft = readDraft(name);
+    if (draft === undefined || isClientError(error)) return;
+    writeDraft(name, { ...draft, tried: [...(draft.tried ?? []), wanted] });
+  }
+
+  /**
    * @param {Edit<T>} edit
    * @returns {boolean} whether there is a change to save
    */
-  function keepDraft({ base, tried, conflicts, latest }) {
+  function keepDraft({ base, conflicts, latest }) {
+    const name = kind.draftName(latest.record);
+    const draft = readDraft(name);
+    // A save over an earlier version can no longer succeed.
+    const tried = draft?.base && sameFields(draft.base, base) ? draft.tried : undefined;
     const fields = kind.parse(readFields(form));
     const dirty = !sameFields(fields, base);
     if (!dirty) showProblem(form, problem, undefined);
-    writeDraft(kind.draftName(latest.record), dirty ? { fields, base, tried } : undefined);
+    writeDraft(name, dirty ? { fields, base, ...(tried && { tried }) } : undefined);
     drafted(latest.record);
     // A conflict can be discarded even if the text is that of the base again.
     const isConflict = conflicts.length > 0;
@@ -143,8 +160,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const isConflict = conflicts.length > 0;
     // Without a conflict, the edit continues from the latest version and includes the other changes.
     shown = isConflict
-      ? { base, tried, conflicts, etag: tagOfNone, latest }
-      : { base: now, tried: sameFields(base, now) ? tried : [], conflicts, etag: latest.etag, latest };
+      ? { base, conflicts, etag: tagOfNone, latest }
+      : { base: now, conflicts, etag: latest.etag, latest };
     writeFields(form, merge.fields);
     keepDraft(shown);
     // A save whose response was an error or was lost is found by a read, if the service keeps no changes.

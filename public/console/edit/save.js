@@ -118,7 +118,7 @@ export function mergeFields(base, mine, theirs, tried = []) {
   /** @type {Merge} */
   const merge = { fields, conflicts: [], theirs: [] };
   for (const [name, text] of Object.entries(theirs)) {
-    if ([base, mine, ...tried].some((fields) => fields[name] === text)) continue;
+    if ([base, mine, ...tried].some((own) => own[name] === text)) continue;
     if (mine[name] === base[name]) {
       fields[name] = text;
       merge.theirs.push(name);

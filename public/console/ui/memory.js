@@ -65,7 +65,8 @@ function storedNames(storage) {
  * @typedef {object} Draft
  * @property {Record<string, string>} fields
  * @property {Record<string, string>} [base] the fields of the version at the start of the edit
- * @property {readonly Readonly<Record<string, string>>[]} [tried] the fields of each attempt to save over that version
+ * @property {readonly Readonly<Record<string, string>>[]} [tried] the fields of saves over that version
+ *   that have failed without a rejection
  * @property {{ key: string, body: string }} [sent] the last attempt to create, with its Idempotency-Key
  */
 
