@@ -72,4 +72,5 @@ export const stateSql = `
     greatest(0, current_setting('max_connections')::int
       - (SELECT count(*)::int FROM pg_stat_activity WHERE usename <> '' AND datname <> '')) AS free
   FROM (SELECT coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
-    to_regnamespace(quote_ident(current_schema())))::oid AS oid) AS used LEFT JOIN pg_namespace AS namespace USING (oid)`;
+    to_regnamespace(quote_ident(current_schema())))::oid AS oid) AS used
+  LEFT JOIN pg_namespace AS namespace ON namespace.oid = used.oid`;

@@ -4,6 +4,7 @@ import { byKind, recordKinds } from '../../../src/domain/record.ts';
 import type { ExamineOptions } from '../../../src/storage/finding.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
+import { stateSql } from '../../../src/storage/postgres/server-state.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
@@ -124,6 +125,10 @@ describe('the examination of a PostgreSQL database', () => {
       assert.deepEqual(await problemsOf(url), [problem]);
     });
   }
+
+  it('can read the version of a server before 12, in which oid is a system column that USING does not find', () => {
+    assert.doesNotMatch(stateSql, /USING \(oid\)/);
+  });
 
   it('reports an encoding that cannot hold every text', async () => {
     await postgres.server.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
