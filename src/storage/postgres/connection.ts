@@ -26,6 +26,7 @@ const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   20: Number, // bigint: positions and times, never float8, whose text depends on the settings of the session
   23: Number, // integer
   114: JSON.parse, // json
+  3802: JSON.parse, // jsonb, to which an operator may convert a column
 };
 
 export const types = { getTypeParser: (type: number) => parsers[type] ?? String };

@@ -157,6 +157,23 @@ describe('a session of a PostgreSQL store', () => {
     assert.equal(await store.users.delete(2), true);
   });
 
+  it('returns whole records after the columns with JSON have been converted to jsonb', async (t) => {
+    const url = await postgres.createDatabase();
+    const store = await openPostgresStore(url, { poolSize: 1 });
+    t.after(() => store.close());
+    const admin = await openSession(t, url);
+    await admin.query('ALTER TABLE changes ALTER record TYPE jsonb');
+    await admin.query('ALTER TABLE idempotency_keys ALTER response TYPE jsonb');
+    const ada = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+    for (const replayed of [false, true]) {
+      const created = await store.users.create({ name: 'Ada', role: 'admin' }, keyed('key'));
+      assert.deepEqual(created, { value: ada, replayed });
+    }
+    assert.deepEqual(await store.users.update(1, { name: 'Eva' }), { ...ada, name: 'Eva', version: 2 });
+    const { changes = [] } = (await store.changes?.read({ after: 0, limit: 1 })) ?? {};
+    assert.deepEqual(changes[0]?.record, ada);
+  });
+
   it('deletes users with posts after a column that an operator added has been dropped', async (t) => {
     const url = await postgres.createDatabase();
     const admin = await openSession(t, url);
