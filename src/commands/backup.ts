@@ -5,7 +5,8 @@ import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service backup FILE [--database URL]
 
-Copies a SQLite store into a new file, and checks the copy. It is consistent, even while the service writes.
+Copies a SQLite store into a new file, and checks the copy. It is consistent,
+even while the service writes.
 
   FILE            the file to write, not - for a pipe; it must not exist yet
   --database URL  the store: sqlite:PATH [sqlite:./data/users.db]

@@ -7,21 +7,23 @@ import { DomainError, unlessAborted } from '../domain/errors.ts';
 import type { Arguments, Command } from './command-line.ts';
 import { describeError, failedAt, onStop, UsageError, usageOf, write } from './command-line.ts';
 
-const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
+const help = `usage: users-service changes --url URL [options]
 
-Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. After a
-lost connection, a 5xx status, 408 or 429 it connects again, and continues where it was. Any other status ends
-it, and so does a certificate that is not trusted.
+Prints each change of a running service as a line of JSON (CloudEvents 1.0),
+until a signal stops it. After a lost connection, a 5xx status, 408 or 429 it
+connects again, and continues where it was. Any other status ends it, and so
+does a certificate that is not trusted.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
   --after N     print only the changes after this position [all that are kept]
   --type LIST   only these types, such as user.created,user.deleted
   --user ID     only the user with this id and its posts
-  --state FILE  store here the position up to which all is printed, and continue there at the next start;
-                overrides --after
+  --state FILE  store here the position up to which all is printed, and continue
+                there at the next start; overrides --after
   API_KEY       in the environment: the key to send, if the service needs one
 
-Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no longer kept.
+Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no
+longer kept.
 `;
 
 const goneCode = 4;

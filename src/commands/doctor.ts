@@ -12,9 +12,10 @@ import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
 
-Checks what the service needs to start with these options, and changes nothing. Prints a line for each check:
-ok, warn or fail, and what to do. Run it as the user of the service. Exit codes: 0 no problem, 3 a warning,
-1 a failure, 2 wrong usage.
+Checks what the service needs to start with these options, and changes nothing.
+Prints a line for each check: ok, warn or fail, and what to do. Run it as the
+user of the service. Exit codes: 0 no problem, 3 a warning, 1 a failure, 2 wrong
+usage.
 
 `;
 

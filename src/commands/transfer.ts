@@ -24,16 +24,17 @@ import { checkedUrl, databaseUrl } from './settings.ts';
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
 
-const databaseHelp = `  --database URL  the store: ${persistentUrlForms} [sqlite:./data/users.db]
-                  (DATABASE_URL in the environment)
+const databaseHelp = `  --database URL  the store: ${persistentUrlForms}
+                  [sqlite:./data/users.db] (DATABASE_URL in the environment)
 `;
 
 const copyHelp = `usage: users-service copy --from URL --to URL
 
-Copies a whole store into another, with ids, versions and posts, and compares checksums at the end. You may
-interrupt it and run it again. Stop writing to the source first: a copy of a store that is written meanwhile
-fails, or with --changes-kept off may lack changes, and has to be repeated into an empty store. A source
-with an older schema is migrated.
+Copies a whole store into another, with ids, versions and posts, and compares
+checksums at the end. You may interrupt it and run it again. Stop writing to the
+source first: a copy of a store that is written meanwhile fails, or with
+--changes-kept off may lack changes, and has to be repeated into an empty store.
+A source with an older schema is migrated.
 
   --from URL  the store to read: ${persistentUrlForms}
   --to URL    the store to fill; it must be empty or contain an earlier copy
@@ -125,8 +126,8 @@ function persistentOf(url: string) {
 export const exportRecords: Command = {
   help: `usage: users-service export [FILE] [--database URL]
 
-Writes a whole store as NDJSON: one line of JSON for each record, and a last line with a checksum.
-A store with an older schema is migrated first.
+Writes a whole store as NDJSON: one line of JSON for each record, and a last
+line with a checksum. A store with an older schema is migrated first.
 
   FILE            the file to write; it must not exist yet [standard output]
 ${databaseHelp}`,
@@ -188,13 +189,14 @@ async function checkLastIds(store: Store, lastIds: EndRecord['lastIds']): Promis
 export const importRecords: Command = {
   help: `usage: users-service import [FILE] [--database URL] [--partial]
 
-Imports NDJSON as export writes it. Checks the whole file before it imports anything. Skips records that the
-store already has, so you may run an interrupted import again. A conflict with a record of the store ends the
-import; earlier batches stay.
+Imports NDJSON as export writes it. Checks the whole file before it imports
+anything. Skips records that the store already has, so you may run an
+interrupted import again. A conflict with a record of the store ends the import;
+earlier batches stay.
 
   FILE            the file to import [standard input]
-${databaseHelp}  --partial       accept a file without the end record of an export, such as one written by hand, with users
-                  before their posts and no id twice
+${databaseHelp}  --partial       accept a file without the end record of an export, such as
+                  one written by hand; users before their posts, no id twice
 `,
   flags: ['database'],
   switches: ['partial'],

@@ -8,13 +8,14 @@ import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
 
-Tests whether a database does what the service needs. The tests use new, empty stores: schemas in a PostgreSQL
-database, or files beside a SQLite file. They are removed at the end, and the store at the URL is neither read
-nor changed. Prints a line for each subject and for each test that failed. Exit codes: 0 all tests passed, 1 a
-test failed, 2 wrong usage.
+Tests whether a database does what the service needs. The tests use new, empty
+stores: schemas in a PostgreSQL database, or files beside a SQLite file. They
+are removed at the end, and the store at the URL is neither read nor changed.
+Prints a line for each subject and for each test that failed. Exit codes: 0 all
+tests passed, 1 a test failed, 2 wrong usage.
 
-  --database URL  ${urlForms} [sqlite:./data/users.db]
-                  (DATABASE_URL in the environment)
+  --database URL  ${urlForms}
+                  [sqlite:./data/users.db] (DATABASE_URL in the environment)
 `;
 
 // A slow database can still be correct, and may allow few connections.

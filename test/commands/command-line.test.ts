@@ -56,6 +56,13 @@ describe('help and version', () => {
     });
   }
 
+  for (const name of ['serve', 'changes', 'verify', ...commands]) {
+    it(`${name} --help has lines of at most 80 columns`, async () => {
+      const { stdout } = await runCommand([name, '--help']);
+      for (const line of stdout.split('\n')) assert.ok(line.length <= 80, line);
+    });
+  }
+
   for (const argv of [['--version'], ['-v'], ['version'], ['export', '--version']]) {
     it(`${argv.join(' ')} prints the version of the package`, async () => {
       const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
