@@ -400,6 +400,20 @@ describe('users-service changes', () => {
     assert.equal(text, `users-service: ${reason}; connecting again\n`);
   });
 
+  for (const [scheme, message] of [
+    ['https', 'fetch failed'],
+    ['http', 'terminated'],
+  ] as const) {
+    it(`does not ask whether an ${scheme}: port uses TLS after "${message}"`, async (t) => {
+      recordPauses(t);
+      const closed = new TypeError(message, { cause: new Error('other side closed') });
+      const errors = [closed, new TypeError('unexpected')];
+      t.mock.method(globalThis, 'fetch', async () => Promise.reject(errors.shift()));
+      const { stderr } = await runCommand(['changes', '--url', `${scheme}://127.0.0.1:3000`]);
+      assert.match(stderr, new RegExp(`^users-service: ${message}: other side closed; connecting again$`, 'm'));
+    });
+  }
+
   it('exits with 1 at a redirect, and does not send the key to another server', async (t) => {
     const keys: unknown[] = [];
     const other = await listen(t, ({ headers }, response) => {
