@@ -410,7 +410,10 @@ describe('users-service changes', () => {
       const errors = [closed, new TypeError('unexpected')];
       t.mock.method(globalThis, 'fetch', async () => Promise.reject(errors.shift()));
       const { stderr } = await runCommand(['changes', '--url', `${scheme}://127.0.0.1:3000`]);
-      assert.match(stderr, new RegExp(`^users-service: ${message}: other side closed; connecting again$`, 'm'));
+      assert.match(
+        stderr,
+        new RegExp(`^users-service: ${message}: other side closed; connecting again$`, 'm'),
+      );
     });
   }
 
