@@ -56,6 +56,8 @@ export function testFeedReads(fixture: Fixture): void {
         for (const limit of [1, 2, 100]) {
           const found = await readAll(feed, { ...filter, limit });
           assert.deepEqual(idsOf(found).sort(), ids.toSorted(), `limit ${limit}`);
+          const { next, more } = await feed.read({ ...filter, after: 0, limit });
+          assert.equal(more, next < (await feed.position()), `more, with limit ${limit}`);
         }
         // The next position is also after changes that do not match.
         assert.equal((await feed.read({ ...filter, after: 0, limit: 100 })).next, await feed.position());

@@ -22,14 +22,17 @@ export function testIdempotency(fixture: Fixture): void {
   }
 
   describe('idempotency', () => {
-    it('creates a user for each request without a key, and one for each different key', async (t) => {
+    it('creates a user for each request without a key, and one for each different key of up to 320 characters', async (t) => {
       const repository = await fixture.open(t);
-      const keys = ['k', 'K', 'k ', 'k'.repeat(255), `${'n'.repeat(64)}\n${'k'.repeat(255)}`];
+      const longest = `${'n'.repeat(64)}\n${'k'.repeat(255)}`;
+      const keys = ['k', 'K', 'k ', 'k'.repeat(255), longest, longest.replace(/.$/, 'K')];
       for (const options of [undefined, undefined, ...keys.map((key) => keyed(key))]) {
         const { replayed } = await repository.users.create({ name: 'Ada' }, options);
         assert.equal(replayed, false);
       }
-      assert.equal(await repository.users.count({}), 7);
+      for (const key of keys)
+        assert.equal((await repository.users.create({ name: 'Ada' }, keyed(key))).replayed, true);
+      assert.equal(await repository.users.count({}), 8);
     });
 
     it('rejects a key that was used for another request', async (t) => {
