@@ -16,7 +16,8 @@ import type { User, UserDraft, UserQuery } from './user.ts';
  * - Records are plain objects with exactly the fields of their type. An unset optional field is absent.
  * - A lookup that finds nothing returns `undefined` (or `false`), never an error.
  * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed, `overloaded` when it has
- *   too much work, `cancelled` or `deadline-exceeded` when the caller's signal ended the call, else `internal`.
+ *   too much work, `deadline-exceeded` when the caller's signal ended the call with a `TimeoutError`, `cancelled` when
+ *   it did so with another reason, else `internal`.
  * - Reads end when the signal aborts; a write continues.
  */
 export interface Repository {
@@ -73,6 +74,7 @@ export interface ChangeFeed {
 
   /**
    * Calls `wake` soon after changes of any process, and perhaps at other times, until the returned function is called.
+   * Throws `unavailable` if the store is closed.
    */
   watch(wake: () => void): () => void;
 }
@@ -118,8 +120,9 @@ export interface CreateOptions extends Pick<ChangeOptions, 'origin'> {
 
 /**
  * Makes a creation happen once. Key, fingerprint and result are stored in the transaction of the insert, for
- * `idempotencyTtlMs`. A call with the same key then returns the first result, or with another fingerprint fails with
- * `unprocessable`. While the first call is still running, a store may wait for it or fail with `conflict`.
+ * `idempotencyTtlMs`. A call with the same key then returns the first result, even if the record or its user has since
+ * been deleted, or with another fingerprint fails with `unprocessable`. While the first call is still running, a store
+ * may wait for it or fail with `conflict`.
  */
 export interface IdempotencyKey {
   /** At most 320 ASCII characters, which may include a line break. */
