@@ -42,14 +42,15 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     if (reader !== undefined) headers.set('transfer-encoding', 'chunked');
 
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
-    const outgoing = http.request({
+    // Not `http.request`: tracing of the host would replace `traceparent`, and a proxy tool would change the connection.
+    const outgoing = new http.ClientRequest({
       createConnection: () => near,
       method,
       path: pathname + search,
       headers: Object.fromEntries(headers),
       signal,
     });
-    // Not earlier: `http.request` throws for a header with a control character.
+    // Not earlier: `ClientRequest` throws for a header with a control character.
     server.emit('connection', far);
     outgoing.on('response', (incoming) => resolve(toResponse(incoming, method, signal)));
     // Like `fetch`, fail with the reason of the signal.

@@ -3,6 +3,7 @@ import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { getEventListeners } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -220,6 +221,12 @@ describe('the fetch handler', () => {
     await cancelOne();
     t.mock.timers.reset();
     assert.equal(await createUsers(2), '3');
+  });
+
+  it('makes no request that a tool of the host sees, which would trace it or send it to a proxy', async (t) => {
+    const { handle } = create();
+    for (const name of ['request', 'get'] as const) t.mock.method(http, name, assert.fail);
+    assert.equal((await handle(new Request(`${base}/users`))).status, 200);
   });
 
   it('serves many requests at once', async () => {
