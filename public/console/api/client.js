@@ -232,14 +232,6 @@ export function hasStatus(error, status) {
 }
 
 /**
- * Whether the service has rejected a request.
- * @param {unknown} error
- */
-export function isClientError(error) {
-  return error instanceof ApiError && error.status >= 400 && error.status < 500;
-}
-
-/**
  * @param {string} text
  * @returns {string | undefined}
  */

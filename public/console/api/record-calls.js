@@ -46,14 +46,6 @@ export function createRecordCalls(send, pathOf) {
    */
   const saved = new Map();
 
-  /**
-   * @param {Key} key
-   * @param {number} version
-   */
-  function hasSaved(key, version) {
-    return version <= (saved.get(pathOf(key)) ?? 0);
-  }
-
   return {
     async list(url, signal) {
       const { data, headers } = await send({ method: 'GET', url, signal });
@@ -83,10 +75,10 @@ export function createRecordCalls(send, pathOf) {
       await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag }, signal });
     },
 
-    hasSaved,
+    hasSaved: (key, version) => version <= (saved.get(pathOf(key)) ?? 0),
 
     noteSaved(key, version) {
-      const isNew = !hasSaved(key, version);
+      const isNew = !this.hasSaved(key, version);
       if (isNew) saved.set(pathOf(key), version);
       return isNew;
     },

@@ -1,5 +1,5 @@
 // @ts-check
-import { isClientError } from '../api/client.js';
+import { ApiError } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { part, setEnabled, setText } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
@@ -14,13 +14,10 @@ import { labelOf, mergeFields, sameFields, save } from './save.js';
 const tagOfNone = '"0"';
 
 /**
- * A record being edited.
+ * One record being edited: the fields at the start of the edit, the names of those that another person has changed too,
+ * the tag that a save must match, and the latest known version.
  * @template T
- * @typedef {object} Edit
- * @property {Fields} base the fields at the start of the edit
- * @property {readonly string[]} conflicts the names of those that another person has changed, too
- * @property {string} etag the tag that a save must match
- * @property {Tagged<T>} latest the latest known version
+ * @typedef {{ base: Fields, conflicts: readonly string[], etag: string, latest: Tagged<T> }} Edit
  */
 
 /**
@@ -51,7 +48,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
     const edit = shown;
     const { record } = edit.latest;
-    const from = { ...edit, record, tried: readDraft(kind.draftName(record))?.tried ?? [] };
+    const draftName = kind.draftName(record);
+    const from = { ...edit, record, tried: readDraft(draftName)?.tried ?? [] };
     const wanted = kind.parse(readFields(form));
     saving = new AbortController();
     const { signal } = saving;
@@ -62,7 +60,10 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
       if (saved !== undefined) settle(edit, saved);
     } catch (error) {
       if (signal.aborted) return;
-      keepTried(record, wanted, error);
+      const draft = readDraft(draftName);
+      const isRejected = error instanceof ApiError && Math.floor(error.status / 100) === 4;
+      // Otherwise the service may have made the change.
+      if (draft && !isRejected) writeDraft(draftName, { ...draft, tried: [...(draft.tried ?? []), wanted] });
       if (shown === edit) showProblem(form, problem, error);
       else announce(nameText(kind.nameOf(record)), ` was not saved: ${explain(error)}`);
     }
@@ -87,19 +88,6 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   }
 
   /**
-   * Keeps the fields of a save that failed, unless the service has certainly not made the change.
-   * @param {T} record
-   * @param {Fields} wanted
-   * @param {unknown} error
-   */
-  function keepTried(record, wanted, error) {
-    const name = kind.draftName(record);
-    const draft = readDraft(name);
-    if (draft === undefined || isClientError(error)) return;
-    writeDraft(name, { ...draft, tried: [...(draft.tried ?? []), wanted] });
-  }
-
-  /**
    * @param {Edit<T>} edit
    * @returns {boolean} whether there is a change to save
    */
@@ -117,10 +105,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const isConflict = conflicts.length > 0;
     unsaved.hidden = discard.hidden = !dirty && !isConflict;
     unsaved.toggleAttribute('data-conflict', isConflict);
-    setText(
-      unsaved,
-      isConflict ? `Another person changed: ${conflicts.map(labelOf).join(', ')}` : unsavedText,
-    );
+    const names = conflicts.map(labelOf).join(', ');
+    setText(unsaved, isConflict ? `Another person changed: ${names}` : unsavedText);
     setEnabled(part(form, 'save', HTMLButtonElement), dirty && !isBusy(form));
     return dirty;
   }

@@ -26,15 +26,12 @@ export function createLivePanel({ connection, apiKey }) {
   /** @type {{ key: string | undefined, untilMs: number } | undefined} */
   let refused;
 
-  /** @param {boolean} isRoutine whether only a pause has passed since the last poll */
-  async function poll(isRoutine) {
+  async function poll() {
     if (connection.isAway) return;
     const key = apiKey.value;
     const isRefused = refused !== undefined && refused.key === key && performance.now() < refused.untilMs;
     const [health, ready, metrics] = await Promise.all(
-      ['health', 'health/ready', ...(isRoutine && isRefused ? [] : ['metrics'])].map((path) =>
-        probe(path, key),
-      ),
+      ['health', 'health/ready', ...(isRefused ? [] : ['metrics'])].map((path) => probe(path, key)),
     );
     showCheck('live-health', health?.status, 'Healthy', 'Failing');
     showCheck('live-ready', ready?.status, 'Ready', 'Not ready');
@@ -74,9 +71,14 @@ export function createLivePanel({ connection, apiKey }) {
     showCheck('live-ready', undefined, '', '');
     showStale('');
   });
+  const askAgain = () => {
+    refused = undefined;
+  };
+  connection.addEventListener('back', askAgain);
+  document.addEventListener('visibilitychange', askAgain);
   const pollNow = pollWhileVisible(poll, pauseMs);
-  connection.addEventListener('back', () => pollNow());
-  apiKey.addEventListener('change', () => pollNow());
+  connection.addEventListener('back', pollNow);
+  apiKey.addEventListener('change', pollNow);
 }
 
 /**
@@ -104,7 +106,7 @@ function showCheck(id, status, good, bad) {
 
 /**
  * Runs a task repeatedly while the page is visible, with a pause after each run.
- * @param {(isRoutine: boolean) => Promise<void>} task must never reject
+ * @param {() => Promise<void>} task must never reject
  * @param {number} pauseMs
  * @returns {() => Promise<void>} runs the task now, unless it is running or the page is hidden
  */
@@ -113,13 +115,13 @@ function pollWhileVisible(task, pauseMs) {
   let timer;
   let running = false;
 
-  async function run(isRoutine = false) {
+  async function run() {
     if (running || document.hidden) return;
     running = true;
     clearTimeout(timer);
-    await task(isRoutine);
+    await task();
     running = false;
-    if (!document.hidden) timer = setTimeout(run, pauseMs, true);
+    if (!document.hidden) timer = setTimeout(run, pauseMs);
   }
 
   document.addEventListener('visibilitychange', () => {
