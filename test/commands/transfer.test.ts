@@ -295,6 +295,22 @@ describe('export and import', () => {
     assert.deepEqual([imported.code, created?.value.id], [0, manyPosts + 1], imported.stderr);
   });
 
+  it('need a small heap only, although the longest posts follow short ones', async (t) => {
+    const folder = await temporaryFolder(t);
+    const database = `sqlite:${join(folder, 'a.db')}`;
+    const store = await openStore(database);
+    await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+    const longest = '\u{1F600}'.repeat(10_000);
+    const bodies = Array.from({ length: 1_000 }, (_, i) => (i < 200 ? '' : longest));
+    const posts = bodies.map((body, i) => ({ id: i + 1, userId: 1, title: 'title', body, version: 1 }));
+    await store.importRows('posts', posts);
+    await store.close();
+    const { code, stderr } = await runMain(['export', join(folder, 'a.ndjson'), '--database', database], {
+      env: { NODE_OPTIONS: '--max-old-space-size=80' },
+    });
+    assert.equal(code, 0, stderr);
+  });
+
   it('leave no id of the file to assign when an import was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
