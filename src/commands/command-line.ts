@@ -139,7 +139,8 @@ export function describeError(error: unknown): string {
     if (!isNamed(message) && !isNamed(raw)) messages.push(message);
     cause = Error.isError(cause) ? cause.cause : undefined;
   }
-  return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
+  // A file or a server may have put escape sequences for a terminal into a message.
+  return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' ')).replaceAll(/\p{Cc}/gu, '\u{FFFD}');
 }
 
 /** Rejects with an error of a system call, and adds the path, which calls with an open file do not report. */

@@ -219,6 +219,11 @@ describe('the text of an error', async () => {
       new Error('no password was given for user=ada'),
       'no password was given for user=ada',
     ],
+    [
+      'has no escape sequences for a terminal',
+      new Error('line 1: "\u009b31m" \u001b[31m'),
+      'line 1: "\uFFFD31m" \uFFFD[31m',
+    ],
     ['is a thrown value that is not an Error', 'text', 'text'],
     ['has the path of a file before the reason', missing, '/nowhere: no such file or directory'],
     [
