@@ -237,9 +237,13 @@ test('a request beyond maxInFlight returns 503 until another has ended', async (
 });
 
 test('a pipelined request starts after the previous one has left the requests in flight', async (t) => {
-  const kit = await startKit(t, { 'GET /hello': hello }, { limits: { maxInFlight: 1 } });
-  const wire = (await Wire.open(t, kit.port)).write(head('GET /hello').repeat(3));
-  for (let i = 0; i < 3; i += 1) assert.equal((await wire.next()).status, 200);
+  const stream: Handler = () => ({ status: 200, body: new Source((taken) => ['text'][taken]) });
+  const routes = { 'GET /hello': hello, 'GET /stream': stream };
+  const kit = await startKit(t, routes, { limits: { maxInFlight: 1 } });
+  for (const request of ['GET /hello', 'GET /stream']) {
+    const wire = (await Wire.open(t, kit.port)).write(head(request).repeat(3));
+    for (let i = 0; i < 3; i += 1) assert.equal((await wire.next()).status, 200, request);
+  }
 });
 
 test('with maxInFlight 0, requests are accepted while a hundred others run', async (t) => {
