@@ -12,8 +12,7 @@ export function readFields(form) {
   /** @type {Record<string, string>} */
   const fields = {};
   for (const [name, value] of new FormData(form)) {
-    // A text area uses CR LF for line breaks. The API accepts LF, and rejects CR as a control character.
-    if (typeof value === 'string') fields[name] = value.replaceAll('\r\n', '\n');
+    if (typeof value === 'string') fields[name] = value;
   }
   return fields;
 }
