@@ -121,7 +121,7 @@ function pollWhileVisible(task, pauseMs) {
     clearTimeout(timer);
     await task();
     running = false;
-    if (!document.hidden) timer = setTimeout(run, pauseMs);
+    timer = setTimeout(run, pauseMs);
   }
 
   document.addEventListener('visibilitychange', () => {
