@@ -262,6 +262,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.getByRole('button', { name: 'Cancel' }).click();
         await row(page, 'Hal').getByText('Deleted').waitFor();
         await page.getByText('There is no user 7').waitFor();
+        assert.equal(await page.getByText('Saved Hal').count(), 0);
         await openUser(page, 'Ian');
         await page.locator('#edit-name').fill('Ida');
         await page.keyboard.press('Enter');
@@ -710,7 +711,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await send(http, `DELETE ${headers.location}`);
           await page.getByText('Live', { exact: true }).waitFor();
         };
-        const unlisted = [{ name: 'user 012' }, { name: 'Bob', role }, { name: 'user 000', role }];
+        const unlisted = [{ name: 'user 012' }, { name: 'you', role }, { name: 'user 000', role }];
         await check('user 011', unlisted, { name: 'user 005', role });
         await page.getByRole('button', { name: 'Next' }).click();
         await check('user 001', [{ name: 'user 013', role }], { name: 'u', role });
