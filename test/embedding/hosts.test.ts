@@ -365,17 +365,20 @@ it('redirects the path at which Connect has mounted it to the page below', async
   assert.equal(page.status, 200, await page.text());
 });
 
-it('has no mount path if the host has rewritten the whole URL', async (t) => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
-  const server = createServer((request, response) =>
-    users(Object.assign(request, { originalUrl: '/elsewhere' }), response),
-  );
-  const answer = await fetch(`${await listenOn(t, server)}/users`);
-  assert.match(
-    answer.headers.get('link') ?? '',
-    /^<\/users>; rel="first", <\/changes\?after=0>; rel="monitor"$/,
-  );
-});
+for (const [what, given, path] of [
+  ['has no mount path', {}, ''],
+  ['has the mount path of Express', { baseUrl: '/api' }, '/api'],
+] as const) {
+  it(`${what} if the host has rewritten the whole URL`, async (t) => {
+    const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const server = createServer((request, response) =>
+      users(Object.assign(request, { originalUrl: '/elsewhere', ...given }), response),
+    );
+    const answer = await fetch(`${await listenOn(t, server)}/users`);
+    const links = `<${path}/users>; rel="first", <${path}/changes?after=0>; rel="monitor"`;
+    assert.equal(answer.headers.get('link'), links);
+  });
+}
 
 it('reports an error when the host has read a body without storing it', async (t) => {
   const failures: unknown[] = [];
