@@ -117,22 +117,14 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    */
   function settle(edit, saved) {
     const isReopened = shown !== edit && isShown(saved.tagged.record);
-    writeDraft(kind.draftName(edit.latest.record), isReopened ? rebased(saved.tagged) : undefined);
+    // The text typed since the record was reopened is a change of the saved version.
+    const typed = { fields: kind.parse(readFields(form)), base: kind.fieldsOf(saved.tagged.record) };
+    writeDraft(kind.draftName(edit.latest.record), isReopened ? typed : undefined);
     drafted(edit.latest.record);
     // Another record may have been opened while this one was being saved.
     if (shown === edit || isReopened) show(saved.tagged);
     changed(saved.tagged, !isReopened);
     if (!saved.isReported) report(kind.nameOf(saved.tagged.record), saved);
-  }
-
-  /**
-   * The text typed since the record was reopened, as a change of the saved version.
-   * @param {Tagged<T>} saved
-   */
-  function rebased({ record }) {
-    const fields = kind.parse(readFields(form));
-    const base = kind.fieldsOf(record);
-    return sameFields(fields, base) ? undefined : { fields, base };
   }
 
   /** @param {Tagged<T>} latest */
