@@ -33,7 +33,7 @@ export const readState = prepared(`
     COALESCE((
       SELECT max(position) FROM (
         SELECT position, row_number() OVER (ORDER BY position) FROM changes
-        WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
+        WHERE position > start AND position <= start + ${maxUnbroken}
       ) AS behind WHERE position = start + row_number), start) AS unbroken,
     CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN to_json(ARRAY(
       SELECT virtualtransaction FROM pg_locks

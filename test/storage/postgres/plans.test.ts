@@ -6,9 +6,11 @@ import { type NestedKind, nestedKinds } from '../../../src/conformance/kinds.ts'
 import type { PageStart, Position } from '../../../src/domain/list-query.ts';
 import { userFields } from '../../../src/domain/user.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
+import { readState } from '../../../src/storage/postgres/settled.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
 
 // Enough for 21 rows of three ranges. The table alone has more than 500 blocks of 8 KiB.
 const maxBlocks = 70;
@@ -212,4 +214,15 @@ it('each index of users contains all columns of a list, so a page does not read 
 
 it('a user is found with the primary key', async () => {
   assertFew(await cost(() => users.get([43_210])), 5);
+});
+
+it('the state of the feed is read by an index also before the table of changes is analyzed', async (t) => {
+  const url = await postgres.createDatabase();
+  await (await openPostgresStore(url)).close();
+  const session = await openSession(t, url);
+  await session.query(`SET plan_cache_mode = force_generic_plan; PREPARE state AS ${readState.text}`);
+  const plan = await session.query<{ 'QUERY PLAN': string }>('EXPLAIN EXECUTE state(0, true)');
+  const scans = plan.map((row) => row['QUERY PLAN']).filter((line) => / on changes\b/.test(line));
+  assert.equal(scans.length, 2);
+  for (const scan of scans) assert.doesNotMatch(scan, /Seq Scan/);
 });
