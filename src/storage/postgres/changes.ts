@@ -168,11 +168,10 @@ interface PageRow {
 
 // Reads at most $3 changes after position $1, up to position $2. Examines at most $4 changes, up to the position
 // `upto`. $5 are the types, and $6 is the user, NULL for all.
-const readPage = prepared(`
+export const readPage = prepared(`
   WITH examined AS (
-    SELECT gone, COALESCE((
-      SELECT position FROM changes WHERE position > $1 AND position <= $2
-      ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
+    SELECT gone, LEAST($2::bigint, (
+      SELECT position FROM changes WHERE position > $1 ORDER BY position OFFSET $4::bigint - 1 LIMIT 1)) AS upto
     ${fromFeed}
   )
   SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
