@@ -210,12 +210,15 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const input = path === '-' ? stdin : await openStream(path);
     const file = input === undefined ? path : await spool(input, removing);
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
-    const checked = await readAll(readFile(file), createProgress(stderr, 'check'));
+    let lastIds = byKind(() => 0);
+    const checked = await readAll(readFile(file), createProgress(stderr, 'check'), async ({ rows }) => {
+      lastIds = byKind((kind) => rows[kind].reduce((last, { id }) => Math.max(last, id), lastIds[kind]));
+    });
     checkEnd(checked, flags['partial'] !== undefined);
     const { end, records, sha256 } = checked;
     const store = await adopt(cleanup, openStore(url, warnOn(stderr)), closeStore);
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
-    if (end !== undefined) await store.continueIds(end.lastIds);
+    await store.continueIds(end?.lastIds ?? lastIds);
     let added = 0;
     const progress = createProgress(stderr, 'import', records);
     const imported = await readAll(readFile(file), progress, async (batch) => {

@@ -588,6 +588,18 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     });
   }
 
+  it('assigns no id of a partial file to a new record, also after a conflict', async (t) => {
+    const database = await newStore(t);
+    const store = await openStore(database);
+    t.after(() => store.close());
+    await store.users.create({ name: 'Bob' });
+    const input = `${user}\n{"type":"user","id":50,"name":"Eve"}\n`;
+    const { code, stderr } = await runCommand(['import', '--partial', '--database', database], { input });
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: user 1 is there already and differs$/m);
+    assert.equal((await store.users.create({ name: 'Cid' })).value.id, 51);
+  });
+
   it('rejects text that is not UTF-8 with its line', async (t) => {
     const file = join(await temporaryFolder(t), 'latin1.ndjson');
     await writeFile(file, `${user}\n${user.replace('Ada', 'Zoë')}`, 'latin1');
