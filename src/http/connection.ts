@@ -55,7 +55,8 @@ export class Connection {
     const aborter = new AbortController();
     this.#signal = aborter.signal;
     if (this.#socket.destroyed) aborter.abort();
-    else this.#socket.once('close', () => aborter.abort());
+    // The socket of an adapter for serverless hosts may have no events.
+    else this.#socket.once?.('close', () => aborter.abort());
     return aborter.signal;
   }
 

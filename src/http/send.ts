@@ -48,7 +48,8 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       const { value } = next;
       left -= value.length;
       const onWritten = (error?: Error | null) => !error && typeof value !== 'string' && release?.(value);
-      const isFull = !response.write(value, onWritten);
+      // The response of an adapter for serverless hosts returns nothing, and never drains.
+      const isFull = response.write(value, onWritten) === false;
       // The stream keeps its chunk also while others have their turn.
       request.hold(heldBytes ?? Math.max(value.length, response.writableLength), () => response.destroy());
       // End the response at once, because its client may close the connection at the last byte.

@@ -222,6 +222,39 @@ for (const [what, given, status] of [
   });
 }
 
+it('sends long replies by an adapter for serverless hosts, whose sockets have no events', async () => {
+  const repository = createMemoryStore();
+  await repository.users.create({ name: 'Ada' });
+  for (let i = 0; i < 20; i += 1)
+    await repository.posts(1).create({ title: 'long', body: 'x'.repeat(10_000) });
+  const users = createRequestListener({ repository, publicDir: false });
+  // A second reply shows that the first one does not count as waiting for ever.
+  for (const _ of [1, 2]) {
+    const head = {
+      url: '/users/1/posts',
+      httpVersion: '1.1',
+      headers: { host: 'localhost' },
+      complete: true,
+    };
+    const request = Object.assign(new IncomingMessage({} as Socket), { method: 'GET', ...head });
+    const response = new ServerResponse(request);
+    let sent = 0;
+    // As `serverless-http` and `@vendia/serverless-express` make it.
+    const socket = {
+      ...{ _writableState: {}, writable: true, on() {}, removeListener() {}, cork() {}, uncork() {} },
+      write(data: string | Uint8Array, ...others: readonly unknown[]) {
+        sent += data.length;
+        for (const done of others) if (typeof done === 'function') done();
+      },
+    };
+    response.assignSocket(socket as unknown as Socket);
+    users(request, response);
+    await until(() => response.writableEnded, 'the response has ended');
+    assert.equal(response.statusCode, 200);
+    assert.ok(sent > 200_000, `${sent} bytes were sent`);
+  }
+});
+
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
