@@ -131,7 +131,8 @@ export function readBody(
     message.off('data', onData).off('end', onEnd).off('close', onClose);
   };
   if (message.destroyed) onClose();
-  else message.on('data', onData).on('end', onEnd).on('close', onClose);
+  // A host may have paused it while it did something else first.
+  else message.on('data', onData).on('end', onEnd).on('close', onClose).resume();
   return promise;
 }
 

@@ -304,6 +304,15 @@ for (const encoding of ['utf8', 'base64'] as const) {
   });
 }
 
+it('reads a body that the host has paused until it called the listener', async (t) => {
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const server = createServer((request, response) => setImmediate(users, request.pause(), response));
+  const headers = { 'content-type': 'application/json' };
+  const init = { method: 'POST', headers, body: '{"name":"Ada"}' };
+  const created = await fetch(`${await listenOn(t, server)}/users`, init);
+  assert.equal(created.status, 201, await created.text());
+});
+
 it('sends one response to a client that ends its connection within a body that is not read', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
   const url = await listenOn(t, createServer(listener));
