@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { types } from 'node:util';
 import { connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
@@ -156,7 +157,8 @@ export function jsonReadByHost(message: IncomingMessage): Json | undefined {
   if (!message.readableEnded || !hasBody(message)) return undefined;
   const body: unknown = 'body' in message ? message.body : undefined;
   if (body === undefined) throw new Error('the body was already read by another parser before this listener');
-  if (body instanceof Uint8Array) return parseJson(body);
+  // Not `instanceof`: jsdom replaces the global class.
+  if (types.isUint8Array(body)) return parseJson(body);
   try {
     return parseText(typeof body === 'string' ? body : JSON.stringify(body));
   } catch (caught) {

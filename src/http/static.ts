@@ -11,7 +11,7 @@ import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from 
 /** A version of a file, with the headers of its replies. */
 interface Version extends Validators {
   readonly stat: Stats;
-  /** The bytes of a small file, or the open file. */
+  /** The bytes of a small file, or the open file. Their class may not be the global one: jsdom replaces that. */
   readonly content: Uint8Array | FileHandle;
   readonly headers: Headers;
   readonly contentHeaders: Headers;
@@ -109,10 +109,9 @@ function toReply(request: HttpRequest, version: Version): Reply {
   if (outcome === 'not-modified') return { status: 304, headers };
   const range = requestedRange(request, tag, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
-  const body =
-    content instanceof Uint8Array
-      ? content.subarray(start, end + 1)
-      : { chunks: readRange(content, start, end), length: end - start + 1, release: free };
+  const body = ArrayBuffer.isView(content)
+    ? content.subarray(start, end + 1)
+    : { chunks: readRange(content, start, end), length: end - start + 1, release: free };
   if (range === undefined) return { status: 200, headers: contentHeaders, body };
   const contentRange = `bytes ${start}-${end}/${stat.size}`;
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
@@ -154,10 +153,9 @@ export function isSettled({ ctimeMs }: Pick<Stats, 'ctimeMs'>, now: number): boo
 // A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. The tag of a
 // long file, which is not in memory, has the time of its last change on this disk, which no build can set.
 function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
-  const version =
-    content instanceof Uint8Array
-      ? loadCrypto().hash('sha256', content, 'base64url')
-      : `${stat.size.toString(36)}-${Math.trunc(stat.ctimeMs * 1000).toString(36)}`;
+  const version = ArrayBuffer.isView(content)
+    ? loadCrypto().hash('sha256', content, 'base64url')
+    : `${stat.size.toString(36)}-${Math.trunc(stat.ctimeMs * 1000).toString(36)}`;
   return coding === undefined ? version : `${version}-${coding}`;
 }
 

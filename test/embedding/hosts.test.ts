@@ -453,6 +453,24 @@ it('serves a host that has replaced the global Promise, as zone.js does', async 
   assert.equal(created.status, 201, await created.text());
 });
 
+it('serves files and reads parsed bodies in a host that has replaced the global Uint8Array, as jsdom does', async (t) => {
+  const app = express();
+  app.use(express.raw({ type: '*/*' }));
+  app.use(createRequestListener({ repository: createMemoryStore() }));
+  const url = await listenOn(t, createServer(app));
+  const { Uint8Array: original } = globalThis;
+  t.after(() => {
+    globalThis.Uint8Array = original;
+  });
+  // A buffer is not an instance of it.
+  globalThis.Uint8Array = class extends original {} as Uint8ArrayConstructor;
+  const page = await fetch(`${url}/`);
+  assert.equal(page.status, 200, await page.text());
+  const headers = { 'content-type': 'application/json' };
+  const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  assert.equal(created.status, 201, await created.text());
+});
+
 it('rejects the requests of a node:http2 server', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
   const server = createHttp2Server((request, response) =>
