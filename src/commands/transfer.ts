@@ -189,10 +189,9 @@ async function checkLastIds(store: Store, lastIds: EndRecord['lastIds']): Promis
 export const importRecords: Command = {
   help: `usage: users-service import [FILE] [--database URL] [--partial]
 
-Imports NDJSON as export writes it. Checks the whole file before it imports
-anything. Skips records that the store already has, so you may run an
-interrupted import again. A conflict with a record of the store ends the import;
-earlier batches stay.
+Imports NDJSON as export writes it. Checks the whole file first. Skips records
+that the store already has, so you may run an interrupted import again. A
+conflict with a record of the store ends the import; earlier batches stay.
 
   FILE            the file to import [standard input]
 ${databaseHelp}  --partial       accept a file without the end record of an export, such as
