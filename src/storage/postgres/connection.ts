@@ -1,8 +1,6 @@
 import { hash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
-// Imported, because a test of the host may mock the global one, and `using` cannot dispose of such a timer.
-import { setTimeout } from 'node:timers';
 import type { Client } from 'pg';
 import { DomainError } from '../../domain/errors.ts';
 import type { StoreNumbers } from '../options.ts';
@@ -100,7 +98,8 @@ export class Connection {
       this.destroy();
     };
     using _ = signal && addAbortListener(signal, cut);
-    using _timer = setTimeout(cut, timeoutMs);
+    // Not `using`: a test of the host may mock timers, and such a timer is not disposable.
+    const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
       await this.#setUp(settings);
@@ -109,6 +108,8 @@ export class Connection {
       const error = isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
       await this.close();
       throw error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -137,8 +138,9 @@ export class Connection {
   /** Closes the connection, by force if the server does not respond. */
   async close(): Promise<void> {
     this.isDead = true;
-    using _ = setTimeout(() => this.destroy(), closeGraceMs);
+    const timer = setTimeout(() => this.destroy(), closeGraceMs);
     await this.client.end().catch(() => {});
+    clearTimeout(timer);
   }
 
   /** Ends the connection without notice to the server. */

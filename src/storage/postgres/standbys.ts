@@ -119,7 +119,8 @@ export function standbyReads(
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
     // Before the read is sent, this ends it after 100 ms. Afterwards only a failed ping does.
-    using _timer = setInterval(() => {
+    // Not `using`: a test of the host may mock timers, and such a timer is not disposable.
+    const timer = setInterval(() => {
       if (sentAt === undefined) ending.abort();
       standby.pool.ping(replayed).catch(() => {
         skip(standby);
@@ -153,6 +154,8 @@ export function standbyReads(
       // If no position was read, perhaps all connections are busy: reads that have one continue to use the standby.
       if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
+    } finally {
+      clearInterval(timer);
     }
   };
 

@@ -1,5 +1,3 @@
-// Imported, because a test of the host may mock the global one, and `using` cannot dispose of such a timer.
-import { setInterval } from 'node:timers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DomainError } from '../../domain/errors.ts';
@@ -127,11 +125,13 @@ export class WriteQueue {
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
       this.#groupSize = group.length;
       // On a disk that hangs, a commit may never end. Whether it takes effect is unknown, so its writes keep waiting.
-      using _ = setInterval(() => {
+      const timer = setInterval(() => {
         this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
         this.#rejectFirst(this.#waiting.length);
       }, this.#options.maxWaitMs).unref();
       const reply = await this.#commit(group);
+      // Not `using`: a test of the host may mock timers, and such a timer is not disposable.
+      clearInterval(timer);
       this.failure = 'failed' in reply ? reply.failed : undefined;
       this.#settle(group, reply);
     }
