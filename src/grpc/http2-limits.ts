@@ -139,8 +139,8 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
 }
 
 /**
- * grpc-js rejects unknown methods and media types before any interceptor runs, which would throw if the client has reset
- * the stream meanwhile. All other responses have a request id, and `reportCalls` reports their calls.
+ * grpc-js rejects unknown methods and media types before any interceptor runs, and throws if the client has reset the
+ * stream meanwhile. All other responses have a request id, and `reportCalls` reports their calls.
  */
 function reportRejection(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, observe: Observe): void {
   const { respond } = stream;
@@ -155,7 +155,7 @@ function reportRejection(stream: ServerHttp2Stream, headers: IncomingHttpHeaders
         face: 'grpc',
         id,
         method: 'POST',
-        path: String(headers[':path']),
+        path: headers[':path']?.replace(/\?.*/, '') ?? '',
         status: Number(response['grpc-status'] ?? unknown),
         durationMs: performance.now() - startedAt,
         route: undefined,

@@ -170,10 +170,13 @@ test('a gRPC call that is reset in its first packet is reported once, as CANCELL
   );
 });
 
+const connect = { ':method': 'CONNECT', ':authority': 'users', ':path': undefined };
 const rejected = [
   ['an unknown method', '/Users/ListUsers', {}, status.UNIMPLEMENTED],
   ['an unknown method with a long name', `/${'x'.repeat(8_000)}`, {}, status.UNIMPLEMENTED],
   ['another media type', users, { 'content-type': 'application/json' }, status.UNKNOWN],
+  ['a query, which may contain names', '/users?name=Ada', {}, status.UNIMPLEMENTED],
+  ['no path', '', { ...connect, 'content-type': 'application/json' }, status.UNKNOWN],
 ] as const;
 for (const [what, path, headers, code] of rejected) {
   test(`a gRPC call with ${what} is rejected with its request id, and reported without a route`, async (t) => {
@@ -190,7 +193,7 @@ for (const [what, path, headers, code] of rejected) {
     assert.deepEqual(
       calls().map((event) => [event.path, event.status, event.route, event.traceparent]),
       [
-        [path, code, undefined, traceparent],
+        [path.replace('?name=Ada', ''), code, undefined, traceparent],
         [users, status.OK, users, undefined],
       ],
     );
