@@ -328,6 +328,15 @@ describe('a read from a standby', () => {
     return { read, outcomes, sent, query };
   }
 
+  it('succeeds while a test of the host mocks its timers', async (t) => {
+    // As in Vitest and Jest: not disposable.
+    t.mock.method(globalThis, 'setInterval', () => ({ unref() {} }));
+    const { read, outcomes, query } = open({});
+    query.resolve();
+    assert.deepEqual(await read(), [{ from: 'standby' }]);
+    assert.deepEqual(outcomes, ['answered']);
+  });
+
   it('does not fail when the function that receives its outcome does', async (t) => {
     const failures = failuresOfMicrotasks(t);
     const failure = new Error('the outcome cannot be received');
