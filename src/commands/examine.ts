@@ -71,7 +71,7 @@ export async function examineOpenFiles({ config }: ParsedConfig): Promise<Findin
   return Number(limit) < needed ? [warn(`${what}, but its connections need ${needed}`, remedy)] : [ok(what)];
 }
 
-/** A small heap lowers the limit on connections. Only a limit that the operator has chosen is missed. */
+/** A small heap lowers the limit on connections, which is a problem only if the operator has chosen a higher one. */
 export async function examineHeap({ config, settings }: ParsedConfig): Promise<Finding[]> {
   const most = config['max-connections'];
   if (most <= fittingConnections) return [];

@@ -11,7 +11,7 @@ import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from 
 /** A version of a file, with the headers of its replies. */
 interface Version extends Validators {
   readonly stat: Stats;
-  /** The bytes of a small file, or the open file. Their class may not be the global one: jsdom replaces that. */
+  /** The bytes of a small file, or the open file. The class of the bytes may not be the global one, as with jsdom. */
   readonly content: Uint8Array | FileHandle;
   readonly headers: Headers;
   readonly contentHeaders: Headers;
