@@ -23,10 +23,11 @@ import type { Progress } from './progress.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type LastIds = Readonly<Record<RecordKind, number>>;
 
-/** The most records in a batch. Its rows share a commit and pages of indexes, so a database writes far fewer bytes. */
-const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : Math.min(2_500, fittingPosts));
 // A batch of the longest posts, of 40 KB each, must fit into the heap together with its lines and its text.
 const fittingPosts = Math.floor(getHeapStatistics().heap_size_limit / (512 * 1024));
+
+/** The most records in a batch. Its rows share a commit and pages of indexes, so a database writes far fewer bytes. */
+const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : Math.min(2_500, fittingPosts));
 
 /** A record as a line of NDJSON, with its fields in the order of its table. Equal records have equal lines. */
 function toLine(kind: RecordKind, row: object): string {

@@ -108,8 +108,8 @@ export interface ChangeOptions {
   /** The client of the write; stored with its change. */
   readonly origin?: Origin;
   /**
-   * The versions that the call may change; absent: any version. With another stored one it fails with
-   * `precondition-failed`, as the transaction of the change decides.
+   * The versions that the call may change. Default: all. If the store has another one, the call fails with
+   * `precondition-failed`. The transaction of the change compares them.
    */
   readonly expected?: readonly number[] | undefined;
 }

@@ -56,7 +56,7 @@ export class HostSearch {
     return !isDead && generation === this.generation;
   }
 
-  /** Whether a usable connection has completed a statement since a time: any, or one that is older than `other`. */
+  /** Whether a usable connection has completed a statement since a time. With `other`, only older ones count. */
   isServing(since: number, other?: Connection): boolean {
     // In the order in which they opened.
     const open = [...this.#open];
