@@ -8,6 +8,7 @@ import {
   UsageError,
   withoutPasswords,
   withoutSecret,
+  write,
 } from './command-line.ts';
 
 // Imported on demand, because loading the modules of all commands would delay the start of the service.
@@ -45,7 +46,7 @@ export async function run(context: CommandContext): Promise<number> {
     const asksHelp = has('--help', '-h');
     if (!asksHelp && !has('--version', '-v'))
       return (await command.run(context, readArguments(args, command))) ?? 0;
-    stdout.write(asksHelp ? command.help : `${packageVersion}\n`);
+    await write(stdout, asksHelp ? command.help : `${packageVersion}\n`);
     return 0;
   } catch (error) {
     return printError(error, stderr);

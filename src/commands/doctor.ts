@@ -5,7 +5,14 @@ import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
-import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
+import {
+  type Command,
+  describeError,
+  isInvalid,
+  UsageError,
+  withoutPasswords,
+  write,
+} from './command-line.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
@@ -43,7 +50,7 @@ export const doctor: Command = {
     for (const examine of examinations) {
       for (const { level, what, remedy } of await examine().catch((error) => failed(error))) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
-        stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
+        await write(stdout, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
       }
     }

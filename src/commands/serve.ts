@@ -16,6 +16,7 @@ import {
   onStop,
   packageVersion,
   UsageError,
+  write,
 } from './command-line.ts';
 import { fileExaminations, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
@@ -49,7 +50,7 @@ export const serve: Command = {
     const { config, settings } = parsed;
     if (flags['print-config'] !== undefined) {
       await readFiles(parsed);
-      stdout.write(printConfig(parsed));
+      await write(stdout, printConfig(parsed));
       return 0;
     }
     const isPretty = settings.log.source === 'default' && stdout.isTTY === true;

@@ -74,6 +74,14 @@ describe('help and version', () => {
     });
   }
 
+  for (const argv of [['--help'], ['version'], ['--print-config'], ['doctor']]) {
+    it(`${argv} fails if its output cannot be written, for example to a full disk`, async () => {
+      const writeError = new Error('ENOSPC: no space left on device, write');
+      const { code, stderr } = await runCommand(argv, { writeError });
+      assert.deepEqual([code, stderr], [1, `users-service: ${writeError.message}\n`]);
+    });
+  }
+
   it('--print-config does not start the service and prints no secret', async () => {
     const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunt\nhunter2@h/x' };
     const { code, stdout, stderr } = await runCommand(['--print-config', '--port', '1'], { env });

@@ -13,16 +13,19 @@ export async function runCommand(
     input = '',
     nodeVersion = process.version,
     isTerminal = false,
+    writeError,
   }: {
     env?: Readonly<Record<string, string>>;
     input?: string;
     nodeVersion?: string | undefined;
     isTerminal?: boolean;
+    /** The failure of each write to the standard output. */
+    writeError?: Error;
   } = {},
 ): Promise<FinishedProcess & { readonly output: readonly string[] }> {
   /** What was written to both streams, in order. */
   const output: string[] = [];
-  const [stdout, stderr] = [collect(output), collect(output)];
+  const [stdout, stderr] = [collect(output, writeError), collect(output)];
   const code = await run({
     args,
     env,
@@ -40,14 +43,17 @@ export async function runCommand(
   return { code, stdout: stdout.text(), stderr: stderr.text(), output };
 }
 
-function collect(output: string[]): { stream: Writable; text: () => string } {
+function collect(output: string[], writeError?: Error): { stream: Writable; text: () => string } {
   const chunks: Buffer[] = [];
   const stream = new Writable({
     write(chunk, _encoding, done) {
+      if (writeError) return done(writeError);
       chunks.push(chunk);
       output.push(String(chunk));
       done();
     },
   });
+  // As in `main.ts`.
+  stream.on('error', () => undefined);
   return { stream, text: () => Buffer.concat(chunks).toString() };
 }
