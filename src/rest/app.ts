@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
+import { messageOf } from '../domain/errors.ts';
 import { checkRepository, mapAnswer, type Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
 import { type Handler, HttpListener, type Route } from '../http/listener.ts';
@@ -113,7 +114,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, priority });
   }
-  const files = publicDir === false ? [] : listFiles(publicDir);
+  const files = publicDir === false ? [] : filesOf(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
   const description = ({ basePath }: HttpRequest): Headers =>
@@ -146,6 +147,14 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     limits: options.limits,
   });
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
+}
+
+function filesOf(publicDir: string) {
+  try {
+    return listFiles(publicDir);
+  } catch (cause) {
+    throw new Error(`publicDir cannot be read: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** The root page, with a link to the API description. The URLs in it are relative, so `/api` redirects to `/api/`. */

@@ -223,7 +223,7 @@ const wrong: readonly [what: string, options: object | undefined, message: RegEx
     { limits: { writeTimeoutMs: 2 ** 31 } },
     /limits\.writeTimeoutMs must be a whole number from 0 to 2147483647, not 2147483648/,
   ],
-  ['a missing folder', { publicDir: '/nowhere/at/all' }, /nowhere/],
+  ['a missing folder', { publicDir: '/nowhere/at/all' }, /^publicDir cannot be read: ENOENT.*\/nowhere/],
 ];
 for (const [what, options, message] of wrong) {
   test(`createRequestListener rejects ${what}`, () => {
