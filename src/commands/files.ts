@@ -86,11 +86,12 @@ async function readKeys(path: string, text: string, others: readonly string[]): 
   if (platform() !== 'win32' && (mode & forbidden) !== 0)
     throw new Error('others have access: chmod 600, or defaultMode: 0440 in Kubernetes');
   const lines = text.split('\n').map((line) => line.trim());
-  const parsed = [...parseKeys(others)];
+  const digests = new Set<string>();
+  parseKeys(others, digests);
   return lines.filter((line, index) => {
     if (line === '' || line.startsWith('#')) return false;
     try {
-      parsed.push(parseKey(line, parsed));
+      parseKey(line, digests);
       return true;
     } catch (error) {
       throw new Error(`line ${index + 1}: ${messageOf(error)}`);

@@ -34,9 +34,10 @@ const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
  * Parses `secret`, which has all scopes, or `name:read+write=secret`. The secret may be `sha256:` and its digest.
- * Throws a `TypeError`, also for the secret of an earlier key, whose scopes may differ. The message has no secret.
+ * Throws a `TypeError`, also for the secret of an earlier key, whose scopes may differ. The message has no secret. Adds
+ * the digest of the key to `digests`.
  */
-export function parseKey(text: string, earlier: readonly Key[] = []): Key {
+export function parseKey(text: string, digests = new Set<string>()): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
   if (!secretPattern.test(secret)) {
     throw new TypeError('an API key must consist of visible ASCII characters');
@@ -56,19 +57,18 @@ export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   if (prefix !== undefined && hex === undefined) {
     throw new TypeError('an API key must have 64 hexadecimal digits after sha256:');
   }
-  const digest = hex === undefined ? loadCrypto().hash('sha256', secret, 'buffer') : Buffer.from(hex, 'hex');
-  if (earlier.some((key) => key.digest.equals(digest))) {
+  const digest = hex?.toLowerCase() ?? loadCrypto().hash('sha256', secret);
+  if (digests.has(digest)) {
     throw new TypeError('each API key must have a different secret');
   }
-  return { name, scopes: known, digest };
+  digests.add(digest);
+  return { name, scopes: known, digest: Buffer.from(digest, 'hex') };
 }
 
-export function parseKeys(texts: readonly string[]): readonly Key[] {
+export function parseKeys(texts: readonly string[], digests = new Set<string>()): readonly Key[] {
   // Each character of a text would become a key.
   if (!Array.isArray(texts)) throw new TypeError('API keys must be a list');
-  const keys: Key[] = [];
-  for (const text of texts) keys.push(parseKey(text, keys));
-  return keys;
+  return Array.from(texts, (text) => parseKey(text, digests));
 }
 
 /** The configured keys, and which requests need one, for both APIs. */

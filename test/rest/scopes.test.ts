@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import { Access, parseKey, type Scope, scopes } from '../../src/domain/access.ts';
+import { Access, parseKey, parseKeys, type Scope, scopes } from '../../src/domain/access.ts';
 import type { RequestEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, send } from '../support/client.ts';
@@ -168,6 +168,14 @@ for (const list of [
     assert.deepEqual(namesOf(access, 'old'), []);
   });
 }
+
+test('the time to parse keys rises with their number, not with its square', () => {
+  const keys = Array.from({ length: 30_000 }, (_, i) => `user:read=secret${i}`);
+  const startedAt = performance.now();
+  assert.equal(parseKeys(keys).length, keys.length);
+  // They take less than a second. To compare each key with all earlier ones would take minutes.
+  assert.ok(performance.now() - startedAt < 20_000);
+});
 
 test('a name may have several secrets, so that a key can be replaced', () => {
   const access = new Access('all', ['a:read=old', 'a:read=new']);
