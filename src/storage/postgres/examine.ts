@@ -121,7 +121,10 @@ async function* examineServer(
   const allowed = `it allows ${free} more connections`;
   yield free >= needed
     ? ok(allowed)
-    : warn(`${allowed}, and this copy of the service opens up to ${needed}`, 'raise max_connections');
+    : warn(
+        `${allowed}, and this copy of the service opens up to ${needed}`,
+        'raise the limit of the server, database or role',
+      );
 }
 
 /** Checks the clock of the server, which it read at an unknown time between the question and the answer. */

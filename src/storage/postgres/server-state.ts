@@ -33,7 +33,7 @@ export interface ServerState extends Readonly<Record<(typeof settings)[number], 
   readonly keyless: readonly string[];
   /** The positions that a session of the feed takes at once; NULL if there is no feed. */
   readonly cache: number | null;
-  /** How many more sessions `max_connections` allows; 0 if the parallel workers of queries make the list longer. */
+  /** How many more sessions server, database and role allow; 0 if parallel workers of queries make the list longer. */
   readonly free: number;
 }
 
@@ -42,6 +42,8 @@ export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${ta
   WHERE row_security_active(to_regclass(name))))`;
 
 export const stateSql = `
+  WITH limits AS (SELECT datconnlimit, rolconnlimit FROM pg_database, pg_roles
+    WHERE datname = current_database() AND rolname = session_user AND NOT rolsuper)
   SELECT pg_backend_pid() AS pid,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
@@ -69,8 +71,10 @@ export const stateSql = `
     to_json(ARRAY(SELECT name FROM unnest('{${keyedTables}}'::text[]) AS name
       WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass(name) AND indisprimary))) AS keyless,
     (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('changes_position_seq')) AS cache,
-    greatest(0, current_setting('max_connections')::int
-      - (SELECT count(*)::int FROM pg_stat_activity WHERE usename <> '' AND datname <> '')) AS free
+    (SELECT greatest(0, least(current_setting('max_connections')::int - count(*),
+        (SELECT datconnlimit FROM limits WHERE datconnlimit >= 0) - count(*) FILTER (WHERE datname = current_database()),
+        (SELECT rolconnlimit FROM limits WHERE rolconnlimit >= 0) - count(*) FILTER (WHERE usename = session_user)))::int
+      FROM pg_stat_activity WHERE usename <> '' AND datname <> '') AS free
   FROM (SELECT coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
     to_regnamespace(quote_ident(current_schema())))::oid AS oid) AS used
   LEFT JOIN pg_namespace AS namespace ON namespace.oid = used.oid`;

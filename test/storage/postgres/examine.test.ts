@@ -353,6 +353,30 @@ describe('the examination of a PostgreSQL database', () => {
     assert.deepEqual((await problemsOf(url.href)).at(-1), problem);
   });
 
+  for (const [limited, alter] of [
+    ['the role', (role: string) => `ROLE ${role}`],
+    ['the database', (_: string, database: string) => `DATABASE ${database}`],
+  ] as const) {
+    it(`counts the connections that the limit of ${limited} allows, unless it is for a superuser`, async (t) => {
+      const url = new URL(await createDatabase());
+      const superuser = url.href;
+      const session = await openSession(t, superuser);
+      const role = `limited_${url.pathname.slice(1)}`;
+      const setLimit = (limit: number) =>
+        session.query(`ALTER ${alter(role, url.pathname.slice(1))} CONNECTION LIMIT ${limit}`);
+      await session.query(createUser(role));
+      [url.username, url.password] = [role, role];
+      await setLimit(20);
+      assert.deepEqual(await problemsOf(url.href), []);
+      await setLimit(5);
+      const free = limited === 'the role' ? 4 : 3;
+      const problem = `warn HOST: it allows ${free} more connections, and this copy of the service opens up to 13`;
+      // A session of an earlier examination may still end meanwhile.
+      await until(async () => (await problemsOf(url.href))[0] === problem, problem);
+      assert.deepEqual(await problemsOf(superuser), []);
+    });
+  }
+
   it('reports a server without free connections, to every role', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
