@@ -3,7 +3,7 @@ import { hasStatus } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus, setText } from '../ui/dom.js';
 import { markDeleted, readDraft } from '../ui/memory.js';
-import { announce, clearState, showFailure, showState } from '../ui/messages.js';
+import { announce, clearState, explain, showFailure, showState } from '../ui/messages.js';
 
 /** @import { TaggedUser, User, UsersApi } from '../api/resources.js' */
 /** @import { createEditForm } from '../edit/edit-form.js' */
@@ -60,8 +60,9 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     } catch (error) {
       if (signal.aborted) return;
       if (hasStatus(error, 404)) showMissing(id);
-      // A user that was read before stays visible, with the typed text.
-      else showFailure(state, 'The user could not be read', error, load);
+      else if (loaded === undefined) showFailure(state, 'The user could not be read', error, load);
+      // A message moves no form. The user that was read before stays, and the feed of changes keeps it up to date.
+      else announce(`The user could not be read again: ${explain(error)}`);
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
   }
