@@ -185,6 +185,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
         await page.goto(`${http}/#/`);
         await firstNameIs(page, 'user 001');
         const note = page.getByRole('status').filter({ hasText: 'It is not on this page.' });
+        const place = await page.locator('#user-table').boundingBox();
         await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
         for (const name of ['Amy', 'Bea', 'Zoe']) {
           await note.waitFor({ state: 'hidden' });
@@ -201,6 +202,11 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
           }
         }
         assert.match((await note.textContent()) ?? '', /Zoe is user 68\. It is not on this page\./);
+        const [table, shown, dock] = await Promise.all(
+          ['#user-table', '#list-note', '#dock'].map((part) => page.locator(part).boundingBox()),
+        );
+        assert.equal(table?.y, place?.y, 'the note must move no row');
+        assert.ok(shown && dock && shown.y + shown.height <= dock.y, 'the note must be in view');
         await note.getByRole('button', { name: 'Show newest first' }).click();
         await firstNameIs(page, 'Zoe');
         assert.equal(await page.getByRole('link', { name: 'Zoe' }).getAttribute('aria-current'), 'true');
