@@ -46,7 +46,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       return { user, posts };
     }
 
-    await t.test('a new post keeps its line breaks and tabs, and is shown first', async () => {
+    await t.test('a new post keeps its whitespace, is shown first, and focuses the empty title', async () => {
       await openAuthor(1, ['An older one']);
       const requests = recordRequests(page);
       await page.getByText('Write a post').click();
@@ -59,7 +59,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
       const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
       assert.equal(await page.evaluate(style), 'preserve');
-      assert.equal(await form.getByLabel('Title').inputValue(), '');
+      assert.equal(await form.locator('[name=title]:focus').inputValue(), '');
       assert.equal(await form.getByText('Not added, but kept').isVisible(), false);
       const post = requests.find((request) => request.method() === 'POST');
       assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);

@@ -189,6 +189,8 @@ function createPostForm(posts, created) {
         if (openId === userId) {
           form.reset();
           unsaved.hidden = true;
+          // The next post begins with its title.
+          if (form.contains(document.activeElement)) form.querySelector('input')?.focus();
         }
       }
     } catch (error) {
