@@ -304,6 +304,8 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
           await page.setViewportSize({ width, height: 740 });
           const bottom = await bottomOf(banner);
           assert.ok(bottom > 0 && bottom <= (await bottomOf(page.locator('.top'))), `${width} px: ${bottom}`);
+          const hasLinks = await page.locator('.top nav a').first().isVisible();
+          assert.equal(hasLinks, width > 960, `${width} px: a link below the banner can get the focus`);
         }
         const [nav, key, box] = await Promise.all(
           ['.top nav', '#key-button', '.banner'].map((part) => page.locator(part).boundingBox()),
