@@ -275,6 +275,14 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test('Escape closes the list of requests, and its button has the focus', async () => {
+      await page.locator('#dock-toggle').press('Enter');
+      await page.getByLabel('gRPC port').press('Escape');
+      await focused(page, '#dock-toggle[aria-expanded="false"]');
+      await page.keyboard.press('Escape');
+      assert.equal(await page.locator('#dock-list').isVisible(), false, 'Escape must not open the list');
+    });
+
     await t.test('a dialog keeps the focus inside', async () => {
       await showView(page, '/');
       await page.getByRole('button', { name: 'New user' }).click();

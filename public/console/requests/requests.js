@@ -116,6 +116,11 @@ export function createRequestDock(log) {
     // On a phone the list is below the visible part of the page.
     if (!list.hidden) list.scrollIntoView({ block: 'nearest' });
   });
+  byId('dock', HTMLElement).addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing || list.hidden) return;
+    toggle.click();
+    toggle.focus();
+  });
   port.addEventListener('change', () => {
     if (!port.checkValidity() || port.value === '') port.value = String(defaultGrpcPort);
     local.write('grpc-port', port.value);
