@@ -45,6 +45,11 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await dialog.getByRole('textbox', { description: 'Name must not be blank.' }).and(invalid).waitFor();
       await dialog.locator('#new-name:focus').waitFor();
       assert.equal(await dialog.locator('.form-error').count(), 0);
+      const others = await page.evaluate<string[]>(`
+        [...document.querySelectorAll('form :is(input, textarea)')]
+          .filter((field) => !field.getAttribute('aria-describedby')?.startsWith(field.id + '-problem'))
+          .map(({ id }) => id)`);
+      assert.deepEqual(others, [], 'screen readers read the problem of each field');
       await dialog.getByLabel('Name').fill('Ada');
       assert.equal(await invalid.count(), 0, 'a changed field must not be marked as invalid');
       await dialog.getByLabel('Role').fill('Queen');

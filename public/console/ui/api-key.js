@@ -167,6 +167,7 @@ function buildDialog() {
   const input = el('input', {
     ...{ class: 'input mono', id: 'key-input', type: 'password' },
     ...{ required: '', autocomplete: 'off', spellcheck: 'false', autofocus: '' },
+    'aria-describedby': 'key-input-problem',
   });
   const forget = el(
     'button',

@@ -1,6 +1,6 @@
 // @ts-check
 import { ApiError } from '../api/client.js';
-import { el, moveFocus } from './dom.js';
+import { el, moveFocus, setEnabled } from './dom.js';
 import { explain, requestIdLine } from './messages.js';
 
 /**
@@ -24,7 +24,7 @@ export function readFields(form) {
 export function writeFields(form, fields) {
   for (const [name, value] of Object.entries(fields)) {
     const control = form.elements.namedItem(name);
-    if (control instanceof HTMLInputElement || control instanceof HTMLTextAreaElement) control.value = value;
+    if (isControl(control)) control.value = value;
   }
 }
 
@@ -36,11 +36,8 @@ export function writeFields(form, fields) {
 export function setBusy(form, busy) {
   form.ariaBusy = String(busy);
   for (const control of form.elements) {
-    if (control instanceof HTMLInputElement || control instanceof HTMLTextAreaElement)
-      control.readOnly = busy;
-    if (control instanceof HTMLButtonElement && control.type === 'submit') {
-      control.setAttribute('aria-disabled', String(busy));
-    }
+    if (isControl(control)) control.readOnly = busy;
+    if (control instanceof HTMLButtonElement && control.type === 'submit') setEnabled(control, !busy);
   }
 }
 
@@ -62,15 +59,16 @@ export function showProblem(form, place, error) {
   place.replaceChildren();
   for (const control of form.elements) if (isControl(control)) clearFieldProblem(control);
   if (error === undefined) return;
-  const control = fieldOf(form, error);
-  if (control !== undefined && error instanceof ApiError) {
-    return showFieldProblem(control, error.message.replace(/^\w+/, labelOf(control)));
+  if (error instanceof ApiError) {
+    // Messages of the API about an invalid field start with the name of the field.
+    const control = form.elements.namedItem(/^\w*/.exec(error.message)?.[0] ?? '');
+    if (isControl(control)) return showFieldProblem(control, error.message.replace(/^\w+/, labelOf(control)));
   }
   place.replaceChildren(el('div', { class: 'form-error' }, explain(error), ...requestIdLine(error)));
 }
 
 /**
- * Shows a problem below its field until the text changes.
+ * Shows a problem below its field until the text changes. The field must name it in `aria-describedby`.
  * @param {Control} control
  * @param {string} text
  */
@@ -79,41 +77,14 @@ export function showFieldProblem(control, text) {
   const problem = el('p', { class: 'field-error', id: `${control.id}-problem` }, `${text}.`);
   control.after(problem);
   control.setAttribute('aria-invalid', 'true');
-  describe(control, (ids) => [problem.id, ...ids]);
   control.addEventListener('input', () => clearFieldProblem(control), { once: true });
   moveFocus(control);
 }
 
 /** @param {Control} control */
 export function clearFieldProblem(control) {
-  const problem = document.getElementById(`${control.id}-problem`);
-  if (problem === null) return;
-  problem.remove();
+  document.getElementById(`${control.id}-problem`)?.remove();
   control.removeAttribute('aria-invalid');
-  describe(control, (ids) => ids.filter((id) => id !== problem.id));
-}
-
-/**
- * @param {Control} control
- * @param {(ids: string[]) => string[]} change
- */
-function describe(control, change) {
-  const ids = (control.getAttribute('aria-describedby') ?? '').split(' ').filter((id) => id !== '');
-  const changed = change(ids);
-  if (changed.length === 0) control.removeAttribute('aria-describedby');
-  else control.setAttribute('aria-describedby', changed.join(' '));
-}
-
-/**
- * Messages of the API about an invalid field start with the name of the field.
- * @param {HTMLFormElement} form
- * @param {unknown} error
- * @returns {Control | undefined}
- */
-function fieldOf(form, error) {
-  if (!(error instanceof ApiError)) return undefined;
-  const named = form.elements.namedItem(/^\w*/.exec(error.message)?.[0] ?? '');
-  return isControl(named) ? named : undefined;
 }
 
 /** @param {Control} control */
