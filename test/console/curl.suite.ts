@@ -141,7 +141,7 @@ suite('console: requests', { skip: noBrowser }, () => {
       await page.getByRole('button', { name: 'Refresh' }).click();
       await reached;
       assert.equal(await status.textContent(), '…');
-      assert.equal(await status.getAttribute('data-class'), null);
+      assert.equal(await status.getAttribute('data-class'), '…');
       release();
       await status.and(page.locator('[data-class="2"]')).waitFor();
       await page.unroute('**/users?*');

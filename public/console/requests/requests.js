@@ -8,9 +8,8 @@ import { curlLine, grpcurlLine } from './curl.js';
 /** @import { SentRequest } from './curl.js' */
 
 /**
- * @typedef {SentRequest & { outcome: Outcome }} Entry
- * @typedef {{ state: 'pending' | 'cancelled' }
- *   | { state: 'ended', status: number, durationMs: number, requestId: string | undefined }} Outcome
+ * A request with the words for its outcome, and with its path, duration and id.
+ * @typedef {SentRequest & { status: string, facts: string[] }} Entry
  */
 
 const keptEntries = 25;
@@ -41,8 +40,7 @@ export class RequestLog extends EventTarget {
     /** @type {Entry} */
     const entry = {
       ...{ method, url: url.href, headers, body },
-      keyed: this.#isKeyed(),
-      outcome: { state: 'pending' },
+      ...{ keyed: this.#isKeyed(), status: '…', facts: [`${method} ${url.pathname}`] },
     };
     this.#entries = [entry, ...this.#entries].slice(0, keptEntries);
     this.#changed();
@@ -52,14 +50,14 @@ export class RequestLog extends EventTarget {
        * @param {string | undefined} requestId
        */
       end: (status, requestId) => {
-        const durationMs = performance.now() - startedAt;
         // A key may have been entered in the meantime.
         entry.keyed = this.#isKeyed();
-        entry.outcome = { state: 'ended', status, durationMs, requestId };
+        entry.status = status === 0 ? 'no response' : String(status);
+        entry.facts.push(formatMs(performance.now() - startedAt), ...(requestId ? [requestId] : []));
         this.#changed();
       },
       cancel: () => {
-        entry.outcome = { state: 'cancelled' };
+        entry.status = 'cancelled';
         this.#changed();
       },
     };
@@ -145,12 +143,8 @@ function requestItem() {
  * @param {number} grpcPort
  */
 function fill(item, entry, grpcPort) {
-  const { outcome } = entry;
   showStatus(part(item, 'status', HTMLElement), entry);
-  const facts = [`${entry.method} ${new URL(entry.url).pathname}`];
-  if (outcome.state === 'ended') facts.push(formatMs(outcome.durationMs));
-  if (outcome.state === 'ended' && outcome.requestId !== undefined) facts.push(outcome.requestId);
-  setText(part(item, 'facts', HTMLElement), facts.join(' · '));
+  setText(part(item, 'facts', HTMLElement), entry.facts.join(' · '));
   setText(part(item, 'curl', HTMLElement), curlLine(entry));
   const grpc = grpcurlLine(entry, grpcPort);
   part(item, 'grpc', HTMLElement).hidden = grpc === undefined;
@@ -161,12 +155,7 @@ function fill(item, entry, grpcPort) {
  * @param {HTMLElement} place
  * @param {Entry} entry
  */
-function showStatus(place, { outcome }) {
-  if (outcome.state === 'ended') {
-    place.textContent = outcome.status === 0 ? 'no response' : String(outcome.status);
-    place.dataset['class'] = String(Math.floor(outcome.status / 100));
-  } else {
-    place.textContent = outcome.state === 'pending' ? '…' : 'cancelled';
-    delete place.dataset['class'];
-  }
+function showStatus(place, { status }) {
+  place.textContent = status;
+  place.dataset['class'] = status.charAt(0);
 }
