@@ -175,7 +175,7 @@ function focusContent() {
   else panel.focus();
 }
 
-wireCloseButtons(document);
+wireCloseButtons();
 createBanner(connection, focusContent);
 // Typed text survives a reload, but not closing the tab.
 addEventListener('beforeunload', (event) => {

@@ -1,5 +1,5 @@
 // @ts-check
-import { byId, el } from '../console/ui/dom.js';
+import { byId, el, focusWithSlash } from '../console/ui/dom.js';
 import { text } from './document.js';
 import { methodBadge } from './operation-view.js';
 
@@ -82,13 +82,8 @@ function filterBy(operations) {
     if (words.length > 0) document.getElementById(found[0]?.id ?? '')?.scrollIntoView();
   };
   input.addEventListener('input', apply);
-  // The slash key focuses the filter, as on many reference pages, but not while a field has the focus.
-  addEventListener('keydown', (event) => {
-    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
-    event.preventDefault();
+  focusWithSlash(input, () => {
     byId('contents', HTMLDetailsElement).open = true;
-    input.focus();
   });
 }
 

@@ -96,5 +96,5 @@ function clientsView() {
   ];
 }
 
-wireCloseButtons(document);
+wireCloseButtons();
 void load();

@@ -2,6 +2,7 @@
 import { apiUrl } from '../console/api/connection.js';
 import { curlLine } from '../console/requests/curl.js';
 import { el, isEnabled, setEnabled } from '../console/ui/dom.js';
+import { explain } from '../console/ui/messages.js';
 import { text } from './document.js';
 import { codeBlock, copyButton, fold } from './elements.js';
 import { contentOf, exampleOf, exampleText, fillPath } from './examples.js';
@@ -61,7 +62,7 @@ function form(document, operation, apiKey) {
       outcome.replaceChildren(outcomeView(sent.response, sent.elapsedMs));
       result.replaceChildren(...parts);
     } catch (error) {
-      outcome.replaceChildren(requestFailed(error));
+      outcome.replaceChildren(el('div', { class: 'form-error' }, explain(error)));
       result.replaceChildren();
     }
     setEnabled(button, true);
@@ -190,11 +191,6 @@ function failWith(message) {
   return (cause) => {
     throw new Error(message, { cause });
   };
-}
-
-/** @param {unknown} error */
-function requestFailed(error) {
-  return el('div', { class: 'form-error' }, error instanceof Error ? error.message : String(error));
 }
 
 /** @param {Response} response */

@@ -4,6 +4,7 @@ import { clearFieldProblem, showFieldProblem } from './forms.js';
 import { session } from './memory.js';
 
 const storedAs = 'api-key';
+// A header accepts only visible ASCII.
 const sendable = /^[\x21-\x7e]+$/;
 
 /**
@@ -41,7 +42,7 @@ export class ApiKey extends EventTarget {
    * Records that the service requires a key. Another key, or `accept`, ends a rejection.
    * @param {boolean} rejected whether the service has rejected the present key
    */
-  need(rejected = false) {
+  need(rejected) {
     if (this.isNeeded && (this.isRejected || !rejected)) return;
     this.isNeeded = true;
     this.isRejected = rejected;
@@ -75,15 +76,6 @@ export class ApiKey extends EventTarget {
   async ready() {
     return !this.isNeeded || this.value !== undefined || (await this.ask(false));
   }
-}
-
-/**
- * The reason why a text cannot be sent as a key. A header accepts only visible ASCII.
- * @param {string} value
- * @returns {string | undefined}
- */
-function keyProblem(value) {
-  return sendable.test(value) ? undefined : 'A key has visible ASCII characters only, and no spaces';
 }
 
 /**
@@ -129,8 +121,9 @@ function createKeyDialog(apiKey) {
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const key = input.value.trim();
-    const wrong = key === '' ? 'Enter a key' : keyProblem(key);
-    if (wrong !== undefined) return showFieldProblem(input, wrong);
+    if (key === '') return showFieldProblem(input, 'Enter a key');
+    if (!sendable.test(key))
+      return showFieldProblem(input, 'A key has visible ASCII characters only, and no spaces');
     apiKey.value = key;
     given = true;
     dialog.close();

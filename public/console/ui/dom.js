@@ -67,6 +67,23 @@ export function moveFocus(element) {
 }
 
 /**
+ * Focuses a field with the key `/` if it can be seen, except while text is typed or a dialog is open.
+ * @param {HTMLInputElement} input
+ * @param {() => void} [show] makes the field visible
+ */
+export function focusWithSlash(input, show) {
+  addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
+    if (isTyping || document.querySelector('dialog[open]') !== null) return;
+    show?.();
+    if (!input.checkVisibility()) return;
+    event.preventDefault();
+    input.focus();
+  });
+}
+
+/**
  * Setting the same text again would make screen readers read it again, and end its selection.
  * @param {HTMLElement} element
  * @param {string} text
@@ -120,12 +137,9 @@ export async function showDialog(dialog) {
   await promise;
 }
 
-/**
- * Makes each `data-close` button of the page close its dialog.
- * @param {Document} page
- */
-export function wireCloseButtons(page) {
-  for (const button of page.querySelectorAll('dialog [data-close]')) {
+/** Makes each `data-close` button of the page close its dialog. */
+export function wireCloseButtons() {
+  for (const button of document.querySelectorAll('dialog [data-close]')) {
     button.addEventListener('click', () => button.closest('dialog')?.close());
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 import { apiUrl } from '../api/connection.js';
-import { byId, isEnabled, setEnabled } from '../ui/dom.js';
+import { byId, focusWithSlash, isEnabled, setEnabled } from '../ui/dom.js';
 import { announce, explain, formatNumber } from '../ui/messages.js';
 import { filterOf, filterText } from '../ui/navigation.js';
 
@@ -44,13 +44,13 @@ export function createListControls(navigation, users) {
     if (!isEnabled(count)) return;
     setEnabled(count, false);
     const { view } = navigation;
-    const filter = filterOf(view);
+    const parameters = filterOf(view);
+    parameters.set('limit', '1');
     counting = new AbortController();
     const { signal } = counting;
     const marksBefore = marks;
     try {
-      const url = apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`);
-      const number = await users.count(url, signal);
+      const number = await users.count(apiUrl(`users?${parameters}`), signal);
       total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
       // A change during the request may be missing in its count.
       if (marks === marksBefore) delete total.dataset['old'];
@@ -149,14 +149,7 @@ function createNameSearch(search) {
     input.value = '';
     input.dispatchEvent(new Event('input'));
   });
-  addEventListener('keydown', (event) => {
-    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-    // Do not intercept a slash that is typed into a field.
-    const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
-    if (isTyping || document.querySelector('dialog[open]') !== null || !input.checkVisibility()) return;
-    event.preventDefault();
-    input.focus();
-  });
+  focusWithSlash(input);
   return input;
 }
 
