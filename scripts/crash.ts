@@ -12,8 +12,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createProgress } from '../src/commands/progress.ts';
 import { allUsers, create, type Intent, Ledger } from '../test/kit/ledger.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
-import { KillableServer } from './harness/server.ts';
 
 const {
   rounds: given,
@@ -74,39 +74,34 @@ async function client(url: string, ledger: Ledger, unanswered: Intent[]): Promis
   }
 }
 
+await using cleanups = new AsyncDisposableStack();
+const owner = { after: (end: () => Promise<void>) => cleanups.defer(end) };
 const database = postgres ? await postgresDatabase() : await sqliteDatabase();
-const server = new KillableServer(['--database', database.url]);
+owner.after(() => database.close());
 const ledger = new Ledger();
 const unanswered: Intent[] = [];
 const progress = createProgress(process.stderr, 'crash', rounds);
 let badChecks = 0;
-try {
-  for (let round = 1; round <= rounds; round += 1) {
-    await server.start();
-    const clients = Promise.all(
-      Array.from({ length: connections }, () => client(server.url, ledger, unanswered)),
-    );
-    // A wrong response to a client ends the run at once.
-    await Promise.race([clients, sleep(minRunMs + Math.random() * (maxRunMs - minRunMs))]);
-    const databaseCrash = round % 2 === 0 ? database.crash() : undefined;
-    await server.kill();
-    await Promise.all([clients, databaseCrash]);
-    if (database.check() !== 'ok') badChecks += 1;
-    progress.update(round);
-  }
-  progress.finish();
-  await server.start();
-  // A client without a response retries. The creation must happen once, even if the first attempt succeeded.
-  const retried = unanswered.length;
-  for (const intent of unanswered) {
-    if ((await create(server.url, intent)) !== 'acknowledged')
-      throw new Error('a retry was not acknowledged');
-  }
-  const report = ledger.compare(await allUsers(server.url));
-  await server.kill('SIGTERM');
-  console.log(JSON.stringify({ rounds, connections, ...report, retried, badChecks }));
-  if (report.lost + report.doubled + report.reusedIds + badChecks > 0) process.exitCode = 1;
-} finally {
-  await server.kill();
-  await database.close();
+const start = () => startProcess(owner, ['--database', database.url]);
+for (let round = 1; round <= rounds; round += 1) {
+  const { http, end } = await start();
+  const clients = Promise.all(Array.from({ length: connections }, () => client(http, ledger, unanswered)));
+  // A wrong response to a client ends the run at once.
+  await Promise.race([clients, sleep(minRunMs + Math.random() * (maxRunMs - minRunMs))]);
+  const databaseCrash = round % 2 === 0 ? database.crash() : undefined;
+  await end('SIGKILL');
+  await Promise.all([clients, databaseCrash]);
+  if (database.check() !== 'ok') badChecks += 1;
+  progress.update(round);
 }
+progress.finish();
+const { http, end } = await start();
+// A client without a response retries. The creation must happen once, even if the first attempt succeeded.
+const retried = unanswered.length;
+for (const intent of unanswered) {
+  if ((await create(http, intent)) !== 'acknowledged') throw new Error('a retry was not acknowledged');
+}
+const report = ledger.compare(await allUsers(http));
+await end();
+console.log(JSON.stringify({ rounds, connections, ...report, retried, badChecks }));
+if (report.lost + report.doubled + report.reusedIds + badChecks > 0) process.exitCode = 1;

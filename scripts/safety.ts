@@ -16,9 +16,9 @@ import { missingHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
 import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
 import { missingPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
 import { Balancer } from './harness/balancer.ts';
-import { KillableServer } from './harness/server.ts';
 
 const values = readArguments({
   processes: 2,
@@ -144,7 +144,7 @@ function sorted(nameOf: ReadonlyMap<number, string>, sort: string): number[] {
  * Runs creations while one process is killed. Its connections break, and the clients retry with another
  * process.
  */
-async function checkKilledProcess(url: string, victim: KillableServer): Promise<object> {
+async function checkKilledProcess(url: string, victim: ServiceProcess | undefined): Promise<object> {
   const ledger = new Ledger();
   const load = async (): Promise<void> => {
     for (let i = 0; i < 40; i += 1) {
@@ -154,7 +154,7 @@ async function checkKilledProcess(url: string, victim: KillableServer): Promise<
   };
   const loading = Promise.all(Array.from({ length: 16 }, load));
   while (ledger.acknowledged.length < 200) await Promise.race([loading, sleep(1)]);
-  await victim.kill();
+  await victim?.end('SIGKILL');
   await loading;
   return ledger.compare(await allUsers(url));
 }
@@ -185,17 +185,17 @@ async function openDatabase(): Promise<string> {
 }
 
 const database = await openDatabase();
-const servers = Array.from({ length: values.processes }, () => new KillableServer(['--database', database]));
-const balancer = new Balancer(() => servers.map((server) => Number(new URL(server.url).port)));
+const servers: ServiceProcess[] = [];
+for (let i = 0; i < values.processes; i += 1)
+  servers.push(await startProcess({ after }, ['--database', database]));
+const balancer = new Balancer(() => servers.map(({ http }) => Number(new URL(http).port)));
 after(async () => balancer.close());
-for (const server of servers) after(() => server.kill());
-await Promise.all(servers.map((server) => server.start()));
 const url = await balancer.listen();
 const checks = {
   lostUpdates: () => checkLostUpdates(url),
   doubledPosts: () => checkDoubledPosts(url),
   skippedRows: () => checkSkippedRows(url),
-  killedProcess: () => checkKilledProcess(url, servers[0] ?? new KillableServer([])),
+  killedProcess: () => checkKilledProcess(url, servers[0]),
 };
 for (const [name, check] of Object.entries(checks)) {
   const report = await check();

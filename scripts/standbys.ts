@@ -5,9 +5,9 @@
 // stale: reads without a write that was acknowledged before they started. lost: acknowledged writes that are
 // missing at the end. Then it compares reads with and without standbys: the cost of a read for the primary.
 import { startPostgres } from '../test/kit/postgres.ts';
+import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
-import { KillableServer } from './harness/server.ts';
 
 const { operations, clients } = readArguments({ operations: 100_000, clients: 48 });
 const users = 100;
@@ -26,17 +26,12 @@ const readDatabase = new URL(database).href.replace(
   standbys.map(({ port }) => `127.0.0.1:${port}`).join(','),
 );
 const withStandbys = ['--database', database, '--read-database', readDatabase];
-const servers = [withStandbys, withStandbys, withStandbys, ['--database', database]].map(
-  (args) => new KillableServer(args),
-);
-for (const server of servers) {
-  cleanups.defer(() => server.kill('SIGTERM'));
-  await server.start();
-}
-const [urls, [plainUrl = '']] = [
-  servers.slice(0, 3).map(({ url }) => url),
-  servers.slice(3).map(({ url }) => url),
-];
+const start = async (args: readonly string[]): Promise<string> => {
+  const { http } = await startProcess({ after: (end) => cleanups.defer(end) }, args);
+  return http;
+};
+const urls = [await start(withStandbys), await start(withStandbys), await start(withStandbys)];
+const plainUrl = await start(['--database', database]);
 
 const below = (bound: number): number => Math.floor(Math.random() * bound);
 const anyUrl = (): string => urls[below(urls.length)] ?? '';

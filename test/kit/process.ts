@@ -45,6 +45,8 @@ export async function startProcess(
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
   const listening = Promise.withResolvers<Record<string, unknown>>();
   createInterface({ input: child.stdout }).on('line', (line) => {
+    // After a kill, the last line may be incomplete.
+    if (!line.endsWith('}')) return;
     const event: Record<string, unknown> = JSON.parse(line);
     lines.push(event);
     if (event['event'] === 'listening') listening.resolve(event);
