@@ -14,11 +14,11 @@ import { usersClient } from '../test/kit/grpc.ts';
 import { allUsers } from '../test/kit/ledger.ts';
 import { OutageLoad, type OutageReport, untilReady } from '../test/kit/outage-load.ts';
 import { startProcess } from '../test/kit/process.ts';
-import { median } from './bench/statistics.ts';
 import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { PatroniCluster } from './harness/patroni.ts';
 import { findTools } from './harness/patroni-tools.ts';
+import { median } from './harness/statistics.ts';
 
 const { rounds, clients, svg } = readArguments({ rounds: 10, clients: 5, svg: '' });
 const copies = 3;

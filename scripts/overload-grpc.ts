@@ -14,6 +14,7 @@ import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { pin } from './bench/cores.ts';
 import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
+import { percentile } from './harness/statistics.ts';
 
 const values = readArguments({ connections: 40, seconds: 4, factors: [1, 2, 3, 5], 'max-in-flight': 1_000 });
 const { connections, seconds } = values;
@@ -59,7 +60,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
   const afterwards = await counts(http);
   // When it began, the status, how long it took in microseconds.
   const log = (await readFile(logFile, 'utf8')).trim().split('\n');
-  const times = Float64Array.from(log, (line) => Number(line.split('\t')[2]) / 1000).sort();
+  const times = log.map((line) => Number(line.split('\t')[2]) / 1000);
   const perSecond = (count: number) => Math.round(count / seconds);
   return {
     accepted: perSecond(afterwards.accepted - before.accepted),
@@ -68,8 +69,8 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
     // Others on the machine take some of the processors.
     cpuShare: cpu / seconds,
     perCpuSecond: (afterwards.accepted - before.accepted) / cpu,
-    p50: times[Math.floor(times.length * 0.5)] ?? Number.NaN,
-    p99: times[Math.floor(times.length * 0.99)] ?? Number.NaN,
+    p50: percentile(times, 0.5),
+    p99: percentile(times, 0.99),
   };
 }
 

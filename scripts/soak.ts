@@ -18,6 +18,7 @@ import { createService } from '../src/service.ts';
 import { getUser, usersClient } from '../test/kit/grpc.ts';
 import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
+import { percentile } from './harness/statistics.ts';
 
 const given = readArguments({ minutes: 60, picture: '', serve: '' });
 const samplesPerMinute = 6;
@@ -175,8 +176,7 @@ async function soak(minutes: number): Promise<void> {
       child.send('sample');
       const [sample]: Sample[] = await once(child, 'message');
       if (sample === undefined) break;
-      latencies.sort((a, b) => a - b);
-      samples.push({ ...sample, p99: latencies[Math.floor(latencies.length * 0.99)] ?? 0 });
+      samples.push({ ...sample, p99: percentile(latencies, 0.99) || 0 });
       rate *= Math.min(Math.max(busyShare / sample.busy, 0.8), 1.25);
     }
     const means = measures.map((what) => [what, mean(samples.map((one) => one[what]))] as const);

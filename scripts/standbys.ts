@@ -8,6 +8,7 @@ import { startPostgres } from '../test/kit/postgres.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
+import { median, percentile } from './harness/statistics.ts';
 
 const { operations, clients } = readArguments({ operations: 100_000, clients: 48 });
 const users = 100;
@@ -106,15 +107,13 @@ for (const [, port, outcome, count] of metrics
   const which = Number(port) === standbys[1]?.port ? 'slow' : 'quick';
   outcomes[`${which} ${outcome}`] = (outcomes[`${which} ${outcome}`] ?? 0) + Number(count);
 }
-const percentile = (all: number[], part: number): number =>
-  Math.round((all.toSorted((a, b) => a - b)[Math.floor(all.length * part)] ?? 0) * 10) / 10;
 console.table({
   operations: done,
   stale: stale.length,
   lost,
   ...outcomes,
-  'read p50 ms': percentile(waits, 0.5),
-  'read p99 ms': percentile(waits, 0.99),
+  'read p50 ms': percentile(waits, 0.5).toFixed(1),
+  'read p99 ms': percentile(waits, 0.99).toFixed(1),
 });
 for (const line of stale.slice(0, 10)) console.log(line);
 
@@ -155,6 +154,6 @@ for (let i = 0; i < turns; i += 1) {
   console.log('without standbys', plain, 'with', standby);
 }
 console.log(
-  `processor time of the primary per read, with / without: median ${percentile(ratios, 0.5)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`,
+  `processor time of the primary per read, with / without: median ${median(ratios).toFixed(2)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`,
 );
 if (stale.length + lost > 0) process.exitCode = 1;

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { median, percentile } from '../harness/statistics.ts';
 import { startVictim, type Victim } from './service.ts';
 
 const attackers = 200;
@@ -116,14 +117,6 @@ function medians(all: readonly Latencies[]): Latencies {
   const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
   const [p50, p99, cpu] = [median(of('p50')), median(of('p99')), median(of('cpu'))];
   return { count: sum(of('count')), failed: sum(of('failed')), p50, p99, cpu };
-}
-
-function median(values: readonly number[]): number {
-  return percentile(values, 0.5);
-}
-
-function percentile(values: readonly number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
 }
 
 function read(url: string, agent: Agent): Promise<boolean> {

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { median } from '../harness/statistics.ts';
 import { allPeers, bare } from './peers.ts';
 import { drawPlot } from './plot.ts';
 import { format, interval, ratioOf, verdicts } from './report.ts';
 import type { CaseResult } from './result.ts';
-import { median } from './statistics.ts';
 import { root } from './subject.ts';
 import { cpu, rate } from './turns.ts';
 

@@ -1,7 +1,7 @@
 import { drawSvg } from '../harness/chart.ts';
+import { pairedRatio } from '../harness/statistics.ts';
 import { ours } from './peers.ts';
 import type { CaseResult } from './result.ts';
-import { pairedRatio } from './statistics.ts';
 import { rate } from './turns.ts';
 
 const rowHeight = 24;

@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isOver } from '../harness/statistics.ts';
 import { grpcWork } from './cases/grpc.ts';
 import { newUser } from './cases/writes.ts';
 import { answersBytes, answersJson } from './check.ts';
 import type { Case, CaseResult } from './result.ts';
-import { isOver } from './statistics.ts';
 import { root, service } from './subject.ts';
 import { type Contestant, contest, cpu, type Work } from './turns.ts';
 

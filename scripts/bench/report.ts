@@ -1,6 +1,6 @@
 import { cpus, totalmem } from 'node:os';
+import { bootstrap, type Estimate, median, pairedRatio } from '../harness/statistics.ts';
 import type { Bar, CaseResult, Series } from './result.ts';
-import { bootstrap, type Estimate, median, pairedRatio } from './statistics.ts';
 import { cpu } from './turns.ts';
 
 /** The machine on which the values were measured. */

@@ -1,8 +1,8 @@
+import { median, shuffle } from '../harness/statistics.ts';
 import type { Cores } from './cores.ts';
 import { type Load, sendLoad } from './load.ts';
 import { endProgress, report } from './progress.ts';
 import type { Bar, CaseResult, Series } from './result.ts';
-import { median, shuffle } from './statistics.ts';
 import { type Program, type Subject, start } from './subject.ts';
 
 /** A server that is compared with the others of its contest. */

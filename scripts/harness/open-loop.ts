@@ -3,6 +3,7 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuSecondsOf } from './cpu.ts';
+import { percentile } from './statistics.ts';
 
 export interface LoadJob {
   readonly port: number;
@@ -95,10 +96,10 @@ class OpenLoop {
       refused: perSecond(this.#refused.length),
       unsent: perSecond(unsent),
       failed: perSecond(failed),
-      p50: percentile(this.#accepted, 0.5),
-      p99: percentile(this.#accepted, 0.99),
-      p999: percentile(this.#accepted, 0.999),
-      refusedP99: percentile(this.#refused, 0.99),
+      p50: roundedPercentile(this.#accepted, 0.5),
+      p99: roundedPercentile(this.#accepted, 0.99),
+      p999: roundedPercentile(this.#accepted, 0.999),
+      refusedP99: roundedPercentile(this.#refused, 0.99),
       lateMs: Math.round(this.#lateMs),
       cpuShare: cpu / seconds,
     };
@@ -195,10 +196,9 @@ class OpenLoop {
   }
 }
 
-function percentile(values: readonly number[], share: number): number {
-  const sorted = Float64Array.from(values).sort();
-  return Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) * 100) / 100;
-}
+/** In milliseconds, rounded to a hundredth; 0 without values. */
+const roundedPercentile = (values: readonly number[], share: number): number =>
+  Math.round(100 * percentile(values, share)) / 100 || 0;
 
 const job: LoadJob = JSON.parse(process.argv[2] ?? '');
 console.log(JSON.stringify(await new OpenLoop(job).run()));

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { head } from '../../test/kit/wire.ts';
+import { percentile } from './statistics.ts';
 
 export interface ProbeJob {
   readonly port: number;
@@ -68,10 +69,8 @@ async function probe(send: () => Promise<void>, atOnce: boolean): Promise<readon
 }
 
 function summary(delays: readonly number[]): Delays {
-  const sorted = delays.toSorted((a, b) => a - b);
-  const at = (share: number) =>
-    Math.round(10 * (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)) / 10;
-  const failed = sorted.filter((delay) => delay === Number.POSITIVE_INFINITY).length;
+  const at = (share: number) => Math.round(10 * percentile(delays, share)) / 10;
+  const failed = delays.filter((delay) => delay === Number.POSITIVE_INFINITY).length;
   return { p50: at(0.5), p99: at(0.99), max: at(1), failed };
 }
 

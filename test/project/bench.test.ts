@@ -7,7 +7,7 @@ import {
   pairedRatio,
   seededRandom,
   shuffle,
-} from '../../scripts/bench/statistics.ts';
+} from '../../scripts/harness/statistics.ts';
 
 const rounds = 30;
 

@@ -1,11 +1,11 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { offer } from '../../harness/offer.ts';
+import { shuffle } from '../../harness/statistics.ts';
 import { dataFile, spreadIds } from '../data.ts';
 import { type PeerName, peerOver, serviceOver } from '../peers.ts';
 import { report } from '../progress.ts';
 import type { Case, CaseResult } from '../result.ts';
-import { shuffle } from '../statistics.ts';
 import { peakOf, type Runner, withRunners } from '../turns.ts';
 
 const users = 100_000;

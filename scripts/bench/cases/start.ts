@@ -4,12 +4,12 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { shuffle } from '../../harness/statistics.ts';
 import { pin } from '../cores.ts';
 import { dataFile } from '../data.ts';
 import { ours, peerOver } from '../peers.ts';
 import { report } from '../progress.ts';
 import type { Case } from '../result.ts';
-import { shuffle } from '../statistics.ts';
 import { cpuTimeOf, type Program, peer, root, service } from '../subject.ts';
 
 const bareScript = 'a script with node:http and node:sqlite';

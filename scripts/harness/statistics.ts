@@ -1,3 +1,5 @@
+import { Random } from '../../src/conformance/random.ts';
+
 /** A value with its 95 % confidence interval. */
 export interface Estimate {
   readonly value: number;
@@ -12,6 +14,12 @@ export function median(values: readonly number[]): number {
   const middle = Math.floor(sorted.length / 2);
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** The value below which this share of the values is, or NaN if there are none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)] ?? Number.NaN;
 }
 
 /** The median of the ratios of each round. Disturbances that affect both sides of a round cancel out. */
@@ -34,15 +42,10 @@ export function bootstrap(values: readonly number[]): Estimate {
   return { value: median(values), low: at(0.025), high: at(0.975) };
 }
 
-/** Random numbers from 0 to 1 that depend only on the seed (mulberry32), so that reports are repeatable. */
+/** Random numbers from 0 to 1 that depend only on the seed, so that reports are repeatable. */
 export function seededRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const random = new Random(seed);
+  return () => random.below(2 ** 32) / 2 ** 32;
 }
 
 /** A copy in random order. */
