@@ -104,6 +104,11 @@ export function isInvalid(error: unknown): boolean {
   return error instanceof DomainError && error.kind === 'invalid';
 }
 
+/** Breaks a text of a help into lines of at most 80 columns, the width of many terminals. The first has no indent. */
+export function wrap(text: string, indent: string): string {
+  return text.replaceAll(new RegExp(`(.{1,${80 - indent.length}})(?: |$)`, 'g'), `${indent}$1\n`).trim();
+}
+
 export function usageOf(help: string): UsageError {
   return new UsageError(help.split('\n')[0]);
 }

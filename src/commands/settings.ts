@@ -1,6 +1,6 @@
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { schemeOf, urlForms } from '../storage/open.ts';
-import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
+import { type Arguments, type CommandContext, UsageError, withoutPasswords, wrap } from './command-line.ts';
 
 interface Written {
   readonly text: string;
@@ -114,14 +114,12 @@ export function optionsHelp(): string {
     .map(([flag, row]) => {
       const text = defaultText(row);
       const meaning = `${row.meaning}${text && ` [${text}]`}`;
-      // Lines of at most 80 columns, the width of many terminals.
-      const lines = meaning.replaceAll(/(.{1,74})(?: |$)/g, '      $1\n');
-      return `  --${flag} ${row.values?.join('|') ?? row.kind}, $${variableOf(flag)}\n${lines}`;
+      return `  --${flag} ${row.values?.join('|') ?? row.kind}, $${variableOf(flag)}\n      ${wrap(meaning, '      ')}\n`;
     })
     .join('');
   return `\
 Flags override variables ($NAME), which override defaults [in brackets].
-The URL of a store is ${urlForms}.
+${wrap(`The URL of a store is ${urlForms}.`, '')}
 
 ${parts}`;
 }

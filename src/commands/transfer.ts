@@ -6,7 +6,7 @@ import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
-import { adopt, type Command, cleanUps, failedAt, UsageError, usageOf, write } from './command-line.ts';
+import { adopt, type Command, cleanUps, failedAt, UsageError, usageOf, wrap, write } from './command-line.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import {
@@ -24,7 +24,7 @@ import { checkedUrl, databaseUrl } from './settings.ts';
 // One statement counts all records of a large store.
 const longTimeouts = { statementTimeoutMs: 3_600_000 };
 
-const databaseHelp = `  --database URL  the store: ${persistentUrlForms}
+const databaseHelp = `  --database URL  ${wrap(`the store: ${persistentUrlForms}`, ' '.repeat(18))}
                   [sqlite:./data/users.db] (DATABASE_URL in the environment)
 `;
 
@@ -36,7 +36,7 @@ source first: a copy of a store that is written meanwhile fails, or with
 --changes-kept off may lack changes, and has to be repeated into an empty store.
 A source with an older schema is migrated.
 
-  --from URL  the store to read: ${persistentUrlForms}
+  --from URL  ${wrap(`the store to read: ${persistentUrlForms}`, ' '.repeat(14))}
   --to URL    the store to fill; it must be empty or contain an earlier copy
 `;
 

@@ -3,7 +3,7 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { adopt, type Command, cleanUps, describeError, withoutPasswords } from './command-line.ts';
+import { adopt, type Command, cleanUps, describeError, withoutPasswords, wrap } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -14,7 +14,7 @@ are removed at the end, and the store at the URL is neither read nor changed.
 Prints a line for each subject and for each test that failed. Exit codes: 0 all
 tests passed, 1 a test failed, 2 wrong usage.
 
-  --database URL  ${urlForms}
+  --database URL  ${wrap(urlForms, ' '.repeat(18))}
                   [sqlite:./data/users.db] (DATABASE_URL in the environment)
 `;
 

@@ -30,7 +30,7 @@ describe('help and version', () => {
         assert.match(stdout, new RegExp(`--${flag} .*, \\$${variableOf(flag)}\n`));
       }
       for (const name of commands) assert.match(stdout, new RegExp(`users-service ${name} `));
-      assert.ok(stdout.includes(`\nThe URL of a store is ${urlForms}.\n`));
+      assert.ok(stdout.replaceAll('\n', ' ').includes(` The URL of a store is ${urlForms}. `));
     });
   }
 
@@ -50,7 +50,7 @@ describe('help and version', () => {
         assert.match(stdout, /\bsqlite:PATH\b/, 'the help must name the URLs of stores');
         assert.match(
           stdout,
-          name === 'copy' ? /^ {2}--from URL .*\n {2}--to URL /m : /^ {2}--database URL\b/m,
+          name === 'copy' ? /^ {2}--from URL .*(?:\n {14}.*)*\n {2}--to URL /m : /^ {2}--database URL\b/m,
         );
       }
     });
