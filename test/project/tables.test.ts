@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
 import { defaultText, variableOf } from '../../src/commands/settings.ts';
 import { type Option, optionRows } from '../../src/config.ts';
+import { testedKinds } from '../../src/conformance/kinds.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { recordKinds } from '../../src/domain/record.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
@@ -13,11 +14,11 @@ import { errorStatuses } from '../../src/rest/errors.ts';
 import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { openStore, type StoreOptions, schemeOf } from '../../src/storage/open.ts';
+import { openStore, type StoreOptions, schemeOf, storeSchemes } from '../../src/storage/open.ts';
 import { otherOptionTypes, storeNumbers } from '../../src/storage/options.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
-import { operations, queryParameters } from '../kit/openapi.ts';
+import { operations, queryParameters, resolve } from '../kit/openapi.ts';
 
 // The tables of the documentation, compared with the source.
 
@@ -51,6 +52,42 @@ test('the routes of the README have the query parameters of the OpenAPI document
       (name) => !text.includes(`\`${name}\``),
     );
     assert.deepEqual(missing, [], `${route} does not list them`);
+  }
+});
+
+/** The fields of a body that the row of its route must name. */
+const namedFields: Readonly<Record<string, (schema: BodySchema) => readonly string[]>> = {
+  POST: ({ properties = {} }) => Object.keys(properties),
+  // Those that a replacement removes if they are absent. The ids may only repeat those of the path.
+  PUT: ({ properties = {}, required = [] }) =>
+    Object.keys(properties).filter((field) => !/id$/i.test(field) && !required.includes(field)),
+  PATCH: ({ properties = {} }) =>
+    Object.keys(properties).filter((field) => properties[field]?.type?.includes('null')),
+};
+
+interface BodySchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: string | readonly string[] }>>;
+  readonly required?: readonly string[];
+}
+
+test('the routes of the README name the fields of their bodies', () => {
+  for (const [route, text = ''] of tableOf('routes').rows) {
+    const pattern = String(route).replaceAll('`', '');
+    const { schema = {} } = operations().get(pattern)?.requestBody?.content['application/json'] ?? {};
+    const fields = namedFields[pattern.split(' ')[0] ?? '']?.(resolve<BodySchema>(schema)) ?? [];
+    assert.deepEqual(
+      fields.filter((field) => !text.includes(`\`${field}\``)),
+      [],
+      `${route} does not name them`,
+    );
+  }
+});
+
+test('the details of the HTTP API name the fields that each list can be sorted by', () => {
+  const list = new Intl.ListFormat('en-GB');
+  for (const { kind, fields } of testedKinds) {
+    const names = list.format(Object.keys(fields).map((field) => `\`${field}\``));
+    assert.ok(documents.get('src/rest/README.md')?.includes(`${names} of ${kind}`), `${names} of ${kind}`);
   }
 });
 
@@ -126,12 +163,9 @@ test('the main options in the README are options of the source', () => {
   );
 });
 
-test('the stores in the README are stores of the source', () => {
-  const urls = tableOf('stores').rows.map(([url = '']) => url.replaceAll('`', ''));
-  assert.deepEqual(
-    urls.filter((url) => schemeOf(url) === undefined),
-    [],
-  );
+test('the stores in the README are those of the source', () => {
+  const listed = tableOf('stores').rows.map(([url = '']) => schemeOf(url.replaceAll('`', ''))?.form);
+  assert.deepEqual(listed.sort(), storeSchemes.map(({ form }) => form).sort());
 });
 
 test('src/embedding.md lists each value that the package exports', async () => {
