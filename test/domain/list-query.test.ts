@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { userFilters } from '../../src/conformance/fixture.ts';
 import { asksForPage, formatSort, maxOffset } from '../../src/domain/list-query.ts';
 import { parsePostQuery } from '../../src/domain/post.ts';
 import { parseUserQuery } from '../../src/domain/user.ts';
+import { tables } from '../../src/storage/tables.ts';
 import { refuses } from './refuses.ts';
 
 /** The parameters of a query. A cursor in it is written as readable text: its filter, its sort and the values. */
@@ -89,6 +91,13 @@ describe('parseUserQuery', () => {
     assert.deepEqual(users(`id=${ids}`).filter, { id: ids });
     refuses(() => users(`id=${ids},1`), 'id');
   });
+
+  for (const [field, value] of Object.entries(userFilters)) {
+    if (field === 'id' || tables.users.columns.some((column) => column.field === field && column.byPrefix))
+      continue;
+    it(`removes ${field} from the sort if the filter gives it one value`, () =>
+      assert.equal(formatSort(users(`${field}=${value}&sort=${field}`).sort), 'id'));
+  }
 
   for (const [written, normal] of [
     ['role', 'id'],
