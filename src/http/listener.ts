@@ -64,16 +64,12 @@ export class HttpListener {
   }
 
   readonly onRequest: RequestListener = (message, response, next) => {
+    if (message.socket.destroyed) return;
     const connection = connectionOf(message.socket);
-    // A response that has its socket already comes after the last one.
-    if (message.socket.destroyed || (connection.closing && response.socket !== null)) return;
-    // Only an earlier request that a host has delayed still gets its turn.
-    if (connection.closing)
-      return connection.wait(response, this.#shared.memory, () => this.onRequest(message, response, next));
-    if (next !== undefined && !this.#knows(message)) return next();
-    // The error for a late or malformed request is the last response of its connection. A request after it is never
-    // started, but waits like others, so that reading pauses if many follow.
-    const isDropped = connection.failure !== undefined;
+    if (next !== undefined && !connection.closing && !this.#knows(message)) return next();
+    // A response with `Connection: close`, or the error for a late or malformed request, is the last one. A request
+    // after it is never started, but waits like others, so that reading pauses if many follow.
+    const isDropped = connection.closing || connection.failure !== undefined;
     if (!isDropped) connection.newest = response;
     mergeChunks(message);
     const start = (mayBeFirst: boolean): void => {
