@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { freeBytes, heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
+import { uncountedBytes, heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 import type { HttpError } from './reply.ts';
 
 // The memory of a pipelined request besides its headers and its body.
@@ -76,7 +76,7 @@ export class Connection {
     if (this.#waitingBytes <= maxWaitingBytes) return;
     // Reading pauses only after the present packet, so each further request in it counts too. Even the first bytes
     // count, because thousands of connections that wait with a few requests each could exhaust a small heap.
-    memory.hold(this, freeBytes + Math.min(this.#waitingBytes, packetBytes));
+    memory.hold(this, uncountedBytes + Math.min(this.#waitingBytes, packetBytes));
     if (this.#endPause !== undefined) return;
     if (memory.isShort) this.#drop(memory);
     else this.#pause(memory);

@@ -3,7 +3,7 @@ import { getHeapStatistics } from 'node:v8';
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
-export const freeBytes = 16 * 1024;
+export const uncountedBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
 const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 
@@ -40,13 +40,13 @@ export class MemoryBudget {
 
   /** The preferred length of the chunks of a reply. While memory is short, a chunk is short enough not to count. */
   get chunkBytes(): number {
-    return this.isShort ? freeBytes : longChunkBytes;
+    return this.isShort ? uncountedBytes : longChunkBytes;
   }
 
   /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
   hold(owner: object, usedBytes: number, cancel?: () => void): void {
     // The length of what waits in a response is not a number if its socket is a plain object, as on serverless hosts.
-    const bytes = Math.max(0, usedBytes - freeBytes) || 0;
+    const bytes = Math.max(0, usedBytes - uncountedBytes) || 0;
     this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
     if (bytes === 0) this.#holdings.delete(owner);
     else this.#holdings.set(owner, { bytes, cancel });

@@ -108,7 +108,7 @@ testSchedules(
   },
 );
 
-const freeBytes = 16 * 1024;
+const uncountedBytes = 16 * 1024;
 const maxBytes = 100 * 1024;
 
 testSchedules(
@@ -121,7 +121,7 @@ testSchedules(
     for (let step = 0; step < 40; step += 1) {
       const owner = owners[scheduler.random.below(owners.length)] ?? {};
       const bytes = scheduler.oneIn(4) ? 0 : scheduler.random.below(60 * 1024);
-      const counted = Math.max(0, bytes - freeBytes);
+      const counted = Math.max(0, bytes - uncountedBytes);
       if (counted === 0) held.delete(owner);
       else held.set(owner, counted);
       const expected: object[] = [];
@@ -135,7 +135,7 @@ testSchedules(
       given.length = 0;
       memory.hold(owner, bytes, () => given.push(owner));
       assert.equal(given.length, expected.length);
-      assert.equal(memory.chunkBytes, sum > maxBytes / 2 ? freeBytes : 64 * 1024);
+      assert.equal(memory.chunkBytes, sum > maxBytes / 2 ? uncountedBytes : 64 * 1024);
     }
   },
 );
