@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { uncountedBytes, heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
+import { heapLimitBytes, type MemoryBudget, uncountedBytes } from './memory-budget.ts';
 import type { HttpError } from './reply.ts';
 
 // The memory of a pipelined request besides its headers and its body.
