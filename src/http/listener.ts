@@ -123,9 +123,9 @@ export class HttpListener {
 
   #report(request: HttpRequest, now: number): void {
     const { id, method, response, startedAt, template, keyName } = request;
-    const { longLived, stalled, failedStatus } = request;
+    const { longLived, holdsMemory, failedStatus } = request;
     const { url = '' } = request.raw;
-    const hasFailed = stalled || (failedStatus !== undefined && failedStatus >= 500);
+    const hasFailed = holdsMemory || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
     this.#shared.observe({

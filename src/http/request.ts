@@ -70,8 +70,8 @@ export class HttpRequest {
   longLived = false;
   /** The status of an error after the head of the reply was sent, which ended the reply. */
   failedStatus: number | undefined;
-  /** Whether memory holds its body, or a part of the reply that its client has not read. */
-  stalled = false;
+  /** Whether its body, or a part of the reply that its client has not read, is in memory. `hold` sets it. */
+  holdsMemory = false;
   #isCounted = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
@@ -186,7 +186,7 @@ export class HttpRequest {
   hold(bytes: number, cancel?: () => void): void {
     // A host may end the response while the body arrives. Nothing would release the memory after that.
     if (this.response.closed) return;
-    this.stalled = bytes > 0;
+    this.holdsMemory = bytes > 0;
     this.shared.memory.hold(this, bytes, cancel);
   }
 

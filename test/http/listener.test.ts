@@ -299,11 +299,11 @@ for (const [what, id, kept] of ids) {
 }
 
 test('the body of a request that has waited no longer counts once the request runs', async (t) => {
-  const { port } = await startKit(t, { 'POST /': ({ stalled }) => json(200, { stalled }) });
+  const { port } = await startKit(t, { 'POST /': ({ holdsMemory }) => json(200, { holdsMemory }) });
   const wire = await Wire.open(t, port);
   keepBusy(t);
   const { body } = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
-  assert.equal(body, '{"stalled":false}');
+  assert.equal(body, '{"holdsMemory":false}');
 });
 
 test('a rejected request has a request id too', async (t) => {
