@@ -9,10 +9,10 @@ const bytesPerMs = 128 * 1024;
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more connections are probably waiting.
 const floodAfterTurns = 16;
-// While connections arrive, at most this many turns run no task. That is enough for a burst of connections.
-const maxYields = 2_048;
-// Each turn that runs tasks allows this many more turns without tasks.
-const yieldsPerTurn = 64;
+// While connections wait, at most this many turns skip their tasks. That is enough for a burst of connections.
+const maxSkips = 2_048;
+// Each turn that runs tasks allows this many more turns to skip them.
+const skipsPerTurn = 64;
 // A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
 
@@ -21,9 +21,9 @@ type Task = () => unknown;
 
 /**
  * Shares the event loop between connections. In each turn, Node accepts one connection and reads the bytes that have
- * arrived. Then the scheduler takes over some of the accepted connections. If no other connection waits, or after many
- * turns without tasks, it sends replies and runs tasks for about 2 ms: a new connection waits for a turn for each one
- * before it.
+ * arrived. Then the scheduler begins to read some of the accepted connections, sends replies, and runs tasks for about
+ * 2 ms. A new connection waits for one turn for each connection before it. So while connections wait, most turns skip
+ * the replies and tasks, and take much less time.
  */
 export class Scheduler {
   /** In the order of arrival. Taken from both ends: in a flood, a new one need not wait for all others. */
@@ -41,10 +41,10 @@ export class Scheduler {
   #hasAccepted = false;
   /** Turns in a row that accepted a connection. */
   #arrivalTurns = 0;
-  /** Turns that ran no task, less `yieldsPerTurn` for each later turn that did. */
-  #yields = 0;
+  /** Turns that skipped their tasks, less `skipsPerTurn` for each later turn that did not. */
+  #skips = 0;
 
-  /** Calls `take` in a later turn. While many connections arrive, up to `maxYields` turns only accept them. */
+  /** Calls `take` in a later turn. While many connections arrive, up to `maxSkips` turns only accept them. */
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#add(this.#connections, take);
@@ -111,19 +111,19 @@ export class Scheduler {
   readonly #runTurn = async (): Promise<void> => {
     this.#arrivalTurns = this.#hasAccepted ? this.#arrivalTurns + 1 : 0;
     this.#hasAccepted = false;
-    const mayYield = this.#yields < maxYields;
-    const onlyAccepts = mayYield && this.#arrivalTurns > floodAfterTurns;
-    if (!onlyAccepts) this.#read();
-    if (onlyAccepts || (mayYield && this.#connections.length > 0)) this.#yields += 1;
+    const maySkip = this.#skips < maxSkips;
+    const onlyAccepts = maySkip && this.#arrivalTurns > floodAfterTurns;
+    if (!onlyAccepts) this.#beginReading();
+    if (onlyAccepts || (maySkip && this.#connections.length > 0)) this.#skips += 1;
     else {
-      this.#yields = Math.max(0, this.#yields - yieldsPerTurn);
+      this.#skips = Math.max(0, this.#skips - skipsPerTurn);
       await this.#runTasks();
     }
     this.#isScheduled = false;
     if (this.#waiting + this.#started.length + this.#bodies.length > 0) this.#schedule();
   };
 
-  #read(): void {
+  #beginReading(): void {
     for (let i = 0; i < maxReadsPerTurn; i += 1) {
       (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
       this.#bodies.shift()?.();
