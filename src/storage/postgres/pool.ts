@@ -19,7 +19,7 @@ import { type CallKind, ConnectionQueue } from './queue.ts';
 
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
-/** Pings and the feed do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
+/** What a queue serves. So a store that is busy with calls still responds to pings, and shows its changes at once. */
 type Purpose = 'calls' | 'feed' | 'pings';
 
 /** A call that waits for a connection, or has one. */
@@ -146,17 +146,17 @@ export class PostgresPool {
     if (this.#isClosed) return Promise.reject(storeClosed());
     const queue = this.#queues[purpose];
     // The feed has few connections, but as many of its reads may wait as of other calls.
-    if (queue.calls[kind] >= Math.max(queue.size, poolSize) + maxWaiting) {
+    if (queue.callCounts[kind] >= Math.max(queue.size, poolSize) + maxWaiting) {
       const { failure } = this.hosts;
       return Promise.reject(failure === undefined ? overloaded() : cannotConnect(failure.cause));
     }
-    queue.calls[kind] += 1;
+    queue.callCounts[kind] += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
     const forget = () => this.#running.delete(running);
     running.then(forget, forget);
     return unlessAborted(running, signal).finally(() => {
-      queue.calls[kind] -= 1;
+      queue.callCounts[kind] -= 1;
       if (signal?.aborted) setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     });
   }
@@ -183,8 +183,8 @@ export class PostgresPool {
     };
   }
 
-  /** Discards a connection that can serve no call any more. After a mix-up by a pooler, statements lose their names. */
-  #prepareRetry(fault: Fault, connection: Connection): void {
+  /** Discards a connection that can serve no other call. After a mix-up by a pooler, statements lose their names. */
+  #learnFrom(fault: Fault, connection: Connection): void {
     const isDemoted = fault === 'stale' && this.#settings.writable;
     if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
     if (fault !== 'unprepared') return;
@@ -210,7 +210,7 @@ export class PostgresPool {
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        this.#prepareRetry(fault, connection);
+        this.#learnFrom(fault, connection);
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
         call.connection = undefined;

@@ -15,7 +15,7 @@ const writeShare = 0.8;
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection, without aborted ones. The pool counts them. */
-  readonly calls = { read: 0, write: 0 };
+  readonly callCounts = { read: 0, write: 0 };
   readonly size: number;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
@@ -107,15 +107,15 @@ export class ConnectionQueue {
     }
   }
 
-  /** Whether a caller may open one more connection. After a refusal, allows one attempt in each interval. */
-  #mayOpen(): boolean {
+  /** Whether the caller may open one more connection. After a refusal, it takes the only attempt of an interval. */
+  #takeAttempt(): boolean {
     const now = performance.now();
     if (this.#opened > 0 && now < this.#retryAt) return false;
     if (this.#retryAt > 0) this.#retryAt = now + probeIntervalMs;
     return true;
   }
 
-  /** Whether a call may use one more of `size` connections: only of the open ones, while the server refuses more. */
+  /** Whether a call may use one more of `size` connections. While the server refuses more, only the open ones count. */
   #mayUse(kind: CallKind, size = this.#retryAt > 0 ? this.#opened : this.size): boolean {
     return kind === 'read' || this.#writes < Math.max(1, Math.floor(size * writeShare));
   }
@@ -124,7 +124,7 @@ export class ConnectionQueue {
   #takeFree(kind: CallKind): Slot | undefined {
     const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
     const opens =
-      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.size) && this.#mayOpen();
+      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.size) && this.#takeAttempt();
     if (opens) this.#unopened -= 1;
     const slot = opens ? 'unopened' : idle;
     if (slot !== undefined && kind === 'write') this.#writes += 1;
