@@ -47,12 +47,12 @@ export const copy: Command = {
     if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
     checkedUrl({ label: '--from', text: fromUrl });
     checkedUrl({ label: '--to', text: toUrl });
-    const [persistent, other] = [persistentOf(fromUrl), persistentOf(toUrl)];
+    const [from, to] = [persistentOf(fromUrl), persistentOf(toUrl)];
     await using stores = new AsyncDisposableStack();
     const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
     const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
-    if (persistent === other && (await persistent.isSame(toUrl, fromUrl))) throw sameStore;
+    if ((await from.identify(fromUrl)) === (await to.identify(toUrl))) throw sameStore;
 
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();

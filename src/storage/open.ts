@@ -26,8 +26,8 @@ export interface StoreScheme {
 }
 
 interface PersistentStore {
-  /** Whether two URLs lead to one store. Both stores must exist. */
-  readonly isSame: (one: string, other: string) => Promise<boolean>;
+  /** A text that only this store has, whatever its URL; `undefined` if there is no store. */
+  readonly identify: (url: string) => Promise<string | undefined>;
   /** Examines a store, or standbys, without changing it. */
   readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
   /** Examines whether this number of processes may write to one store; absent if any number may. */
@@ -58,10 +58,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     persistent: {
-      async isSame(one, other) {
-        const { identityAt } = await import('./sqlite/file.ts');
-        return identityAt(sqlitePath(one)) === identityAt(sqlitePath(other));
-      },
+      identify: async (url) => (await import('./sqlite/file.ts')).identityAt(sqlitePath(url)),
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
       examineSharing: async (...args) => (await import('./sqlite/examine.ts')).examineVersion(...args),
@@ -77,7 +74,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     persistent: {
-      isSame: async (...urls) => (await import('./postgres/tools.ts')).haveSameTables(...urls),
+      identify: async (url) => (await import('./postgres/tools.ts')).identityAt(url),
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
       scratch: async (url) => (await import('./postgres/tools.ts')).openPostgresScratch(url),
     },

@@ -1,8 +1,8 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
 import { readStoreNumbers } from '../options.ts';
 import type { Scratch } from '../store.ts';
-import { firstOf, type Sql } from './connection.ts';
+import { firstOf } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
@@ -64,19 +64,12 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
   };
 }
 
-// Only one transaction can have it. Other tables, and those of another database, have another lock.
-const lock: Sql = {
-  text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'users'::regclass::oid::bigint)) AS locked`,
-};
-
-/** Whether two URLs lead to the same tables, whose sessions share locks. Only the first must allow transactions. */
-export async function haveSameTables(one: string, other: string): Promise<boolean> {
-  await using pools = new AsyncDisposableStack();
-  const open = async (url: string) => pools.adopt(await openToolPool(url), (pool) => pool.close());
-  const [first, second] = [await open(one), await open(other)];
-  const key = randomUUID();
-  return await first.transaction(async (send) => {
-    await send(lock, [key]);
-    return !firstOf(await second.read<{ locked: boolean }>(lock, [key])).locked;
-  });
+/** What only the store at a URL has: the time at which its server started, the database, and the table of users. */
+export async function identityAt(url: string): Promise<string> {
+  const pool = await openToolPool(url);
+  const text = `
+    SELECT concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+      current_database(), 'users'::regclass::oid) AS identity`;
+  const reading = pool.read<{ identity: string }>({ text }, []).finally(() => pool.close());
+  return firstOf(await reading).identity;
 }

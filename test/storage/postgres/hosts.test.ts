@@ -8,7 +8,7 @@ import pg from 'pg';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { haveSameTables, openPostgresScratch } from '../../../src/storage/postgres/tools.ts';
+import { identityAt, openPostgresScratch } from '../../../src/storage/postgres/tools.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
@@ -175,7 +175,12 @@ describe('a store with several hosts', async () => {
 
   it('is recognized at a URL that lists a standby before the primary', async (t) => {
     await open(t, urlOf(primary));
-    assert.equal(await haveSameTables(urlOf(standby, primary), urlOf(primary)), true);
+    assert.equal(await identityAt(urlOf(standby, primary)), await identityAt(urlOf(primary)));
+  });
+
+  it('is not taken for another server with the same database and tables', async (t) => {
+    await open(t, urlOf(primary));
+    assert.notEqual(await identityAt(urlOf(standby)), await identityAt(urlOf(primary)));
   });
 
   it('is not left by a tool whose statement takes as long as creating many schemas does', async (t) => {
