@@ -1,9 +1,7 @@
-import { stat } from 'node:fs/promises';
-import { platform } from 'node:os';
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
-import { type Finding, fail, ok, warn } from '../storage/finding.ts';
+import { examineMode, type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import {
   type Command,
@@ -73,15 +71,7 @@ async function examineFiles(parsed: ParsedConfig, files: Files | UsageError): Pr
   const paths = [folder, keys].filter((path) => path !== undefined);
   const findings = paths.map((path) => ok(`${path} can be read`));
   for (const examine of fileExaminations) findings.push(...(await examine(parsed, files)));
-  return key === undefined ? findings : [...findings, await examineKey(key)];
-}
-
-async function examineKey(path: string): Promise<Finding> {
-  const { mode } = await stat(path);
-  // Windows has no such modes.
-  return platform() !== 'win32' && (mode & 0o006) !== 0
-    ? warn(`every user of this machine may read or write ${path}`, `run chmod 600 ${path}`)
-    : ok(`not every user may read or write ${path}`);
+  return key === undefined ? findings : [...findings, examineMode(key)];
 }
 
 async function examineDatabase(config: Config): Promise<Finding[]> {

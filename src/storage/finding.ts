@@ -1,3 +1,6 @@
+import { statSync } from 'node:fs';
+import { platform } from 'node:os';
+
 /** The result of a check of a store, a file or a port: one line for an operator. */
 export interface Finding {
   /** `warn`: it works, but may fail later. `fail`: the service would not start, or its data is at risk. */
@@ -24,3 +27,11 @@ export interface ExamineOptions {
 export const ok = (what: string): Finding => ({ level: 'ok', what, remedy: '' });
 export const warn = (what: string, remedy: string): Finding => ({ level: 'warn', what, remedy });
 export const fail = (what: string, remedy: string): Finding => ({ level: 'fail', what, remedy });
+
+/** Examines whether every user of the machine may read or write a file. */
+export function examineMode(path: string): Finding {
+  // Windows has no such modes.
+  return platform() !== 'win32' && (statSync(path).mode & 0o006) !== 0
+    ? warn(`every user of this machine may open ${path}`, `run chmod 600 ${path}`)
+    : ok(`not every user may open ${path}`);
+}

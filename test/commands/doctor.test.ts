@@ -220,7 +220,7 @@ describe('users-service doctor', () => {
       assert.match(problems[0] ?? '', /^fail .* of CN=x is not valid before \S+Z; set the clock, or wait$/);
       assert.match(
         problems[1] ?? '',
-        /^warn {2}every user of this machine may read or write \S+key\.pem; run chmod 600 /,
+        /^warn {2}every user of this machine may open \S+key\.pem; run chmod 600 /,
       );
     });
 

@@ -1,10 +1,9 @@
 import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
-import { platform } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
-import { type Finding, fail, ok, warn } from '../finding.ts';
+import { examineMode, type Finding, fail, ok, warn } from '../finding.ts';
 import { isBusy } from './errors.ts';
 import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath, sizeOf } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
@@ -37,13 +36,6 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
   const obstacle = findObstacle(file);
   if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];
   return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
-}
-
-function examineMode(file: string): Finding {
-  // Windows has no such file modes.
-  return platform() !== 'win32' && (statSync(file).mode & 0o007) !== 0
-    ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
-    : ok(`${file} can be written, and not every user may open it`);
 }
 
 function examineClock(file: string): Finding {
