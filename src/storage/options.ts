@@ -2,14 +2,21 @@ import { defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { checkRange, maxTimerMs, type Range } from '../domain/range.ts';
 import { idempotencyTtlMs } from '../domain/repository.ts';
 
-/** The options of the stores in this process. */
-export interface EmbeddedStoreOptions {
+/** The options that several stores have. */
+export interface SharedStoreOptions {
   /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;
-  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
+  /** How long an idempotency key is kept, in milliseconds; in PostgreSQL by the clock of the server. Default: a day. */
   readonly idempotencyTtlMs?: number;
-  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  /**
+   * The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. PostgreSQL counts positions, of
+   * which some have no change. All processes with one store must either have a feed or not. Default: 100,000.
+   */
   readonly changesKept?: number;
+  /** Whether to fail, without a change, if the store does not exist yet. Default: false; it is created. */
+  readonly mustExist?: boolean;
+  /** Receives warnings for the operator of the store, such as before a migration, each once. Default: none. */
+  readonly onWarning?: (message: string) => void;
 }
 
 type Setting = readonly [preset: number, ...Range];

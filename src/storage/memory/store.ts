@@ -6,12 +6,12 @@ import { type ListQuery, type Position, positionOf, type Sort } from '../../doma
 import { byKind, maxId, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { type EmbeddedStoreOptions, readStoreNumbers } from '../options.ts';
+import { readStoreNumbers, type SharedStoreOptions } from '../options.ts';
 import { createStore, type TableOperations } from '../store.ts';
 import { childTables, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { memoryFeed } from './changes.ts';
 
-export type MemoryStoreOptions = EmbeddedStoreOptions;
+export type MemoryStoreOptions = Pick<SharedStoreOptions, 'now' | 'idempotencyTtlMs' | 'changesKept'>;
 
 /** The simplest store, for tests and demos. No method awaits, so each is atomic. Stored rows are frozen. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {

@@ -1,6 +1,6 @@
 import { byKind } from '../../domain/record.ts';
 import type { Store } from '../../domain/repository.ts';
-import { readStoreNumbers } from '../options.ts';
+import { readStoreNumbers, type SharedStoreOptions } from '../options.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
@@ -15,7 +15,7 @@ import { type StandbyRead, standbyReads } from './standbys.ts';
 import { postgresImport, tableWrites } from './writes.ts';
 
 /** Settings of a PostgreSQL store. Times are in milliseconds, at least 1. */
-export interface PostgresStoreOptions {
+export interface PostgresStoreOptions extends Omit<SharedStoreOptions, 'now'> {
   /**
    * Maximum number of connections for calls, 1 to 1,000. Writes use up to four fifths of them, and leave at least one
    * of several to reads. Pings have one more, the feed two. Each host of `readDatabase` may get as many. Default: 10.
@@ -36,19 +36,8 @@ export interface PostgresStoreOptions {
   readonly idleInTransactionTimeoutMs?: number;
   /** Maximum time of `ping`, and of a ping of a standby, including connecting. Default: 1,000. */
   readonly pingTimeoutMs?: number;
-  /** How long an idempotency key is kept, by the clock of the server. Default: a day. */
-  readonly idempotencyTtlMs?: number;
-  /**
-   * The number of positions whose changes are kept, 0 to 100,000,000; 0: no feed. All copies of the service must
-   * either have a feed or not. Default: 100,000.
-   */
-  readonly changesKept?: number;
   /** The name of the connections in `pg_stat_activity`. Default: `users-service`. */
   readonly applicationName?: string;
-  /** Whether to fail, without a change, if the database has no tables of a store. Default: false; they are created. */
-  readonly mustExist?: boolean;
-  /** Receives warnings for the operator of the database, each message once. Default: none. */
-  readonly onWarning?: (message: string) => void;
   /** Receives why work in the background failed, such as the removal of old changes. Default: none. */
   readonly onFailure?: (cause: Error) => void;
   /**

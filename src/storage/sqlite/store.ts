@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { DomainError, invalid, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind } from '../../domain/record.ts';
 import type { Store } from '../../domain/repository.ts';
-import { type EmbeddedStoreOptions, readStoreNumbers, type StoreNumbers } from '../options.ts';
+import { readStoreNumbers, type SharedStoreOptions, type StoreNumbers } from '../options.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
@@ -16,17 +16,13 @@ import { migrate, openShared } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
-export interface SqliteStoreOptions extends EmbeddedStoreOptions {
+export interface SqliteStoreOptions extends SharedStoreOptions {
   /** How long to wait for a lock of another process, in milliseconds, 0 to 60,000. Default: 5,000. */
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
-  /** Whether to fail, without a change, if the file is missing or empty. Default: false; the store is created. */
-  readonly mustExist?: boolean;
   /** Receives the path of the file if this call has created it: the store is new and empty. Default: none. */
   readonly onCreated?: (path: string) => void;
-  /** Receives a warning before a migration of the file, which may take minutes. Default: none. */
-  readonly onWarning?: (message: string) => void;
 }
 
 /**
