@@ -48,9 +48,8 @@ export const copy: Command = {
     checkedUrl({ label: '--from', text: fromUrl });
     checkedUrl({ label: '--to', text: toUrl });
     const [from, to] = [persistentOf(fromUrl), persistentOf(toUrl)];
-    await using stores = new AsyncDisposableStack();
-    const source = await adopt(stores, openSource(fromUrl, stderr), closeStore);
-    const target = await adopt(stores, openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) }), closeStore);
+    await using source = await openSource(fromUrl, stderr);
+    await using target = await openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) });
     // If the store is written meanwhile, its feed does not reveal that both URLs lead to it.
     if ((await from.identify(fromUrl)) === (await to.identify(toUrl))) throw sameStore;
 
@@ -109,8 +108,6 @@ export async function openSource(url: string, stderr: Writable): Promise<Store> 
   return await openStore(url, { ...longTimeouts, ...warnOn(stderr), mustExist: true });
 }
 
-const closeStore = (store: Store): Promise<void> => store.close();
-
 /** The option of a store that prints its warnings, such as that of a migration, which may take minutes. */
 const warnOn = (stderr: Writable) => ({
   onWarning: (message: string) => stderr.write(`users-service: ${message}\n`),
@@ -136,8 +133,7 @@ ${databaseHelp}`,
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdout, stderr } = context;
     await using removing = cleanUps(context);
-    await using cleanup = new AsyncDisposableStack();
-    const store = await adopt(cleanup, openSource(databaseUrl(flags, env), stderr), closeStore);
+    await using store = await openSource(databaseUrl(flags, env), stderr);
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
@@ -146,7 +142,7 @@ ${databaseHelp}`,
     const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
     let isComplete = false;
     const removeIncomplete = async () => (isComplete ? undefined : await rm(path));
-    const file = opening && cleanup.use(await adopt(removing, opening, removeIncomplete));
+    await using file = opening && (await adopt(removing, opening, removeIncomplete));
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
@@ -205,7 +201,6 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const url = databaseUrl(flags, env);
     persistentOf(url);
     await using removing = cleanUps(context);
-    await using cleanup = new AsyncDisposableStack();
     const input = path === '-' ? stdin : await openStream(path);
     const file = input === undefined ? path : await spool(input, removing);
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
@@ -215,7 +210,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     });
     checkEnd(checked, flags['partial'] !== undefined);
     const { end, records, sha256 } = checked;
-    const store = await adopt(cleanup, openStore(url, warnOn(stderr)), closeStore);
+    await using store = await openStore(url, warnOn(stderr));
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     await store.continueIds(end?.lastIds ?? lastIds);
     let added = 0;

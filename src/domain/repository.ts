@@ -144,7 +144,7 @@ export interface Created<T> {
 export type StoreSummary = Readonly<Record<RecordKind, { readonly count: number; readonly lastId: number }>>;
 
 /** A store whose whole content can be copied to another store, with ids, versions and id sequences. */
-export interface Store extends Repository {
+export interface Store extends Repository, AsyncDisposable {
   summary(): Promise<StoreSummary>;
 
   /** Returns records of a kind with an id above `afterId`, by id. */

@@ -149,5 +149,8 @@ export function createStore(backend: StoreBackend): Store {
       closing ??= Promise.resolve(backend.close());
       return closing;
     },
+    async [Symbol.asyncDispose]() {
+      await this.close();
+    },
   };
 }

@@ -4,6 +4,7 @@ import { feedOf } from '../../src/conformance/follow.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { bodiesOf } from '../../src/domain/kinds.ts';
 import { recordKinds } from '../../src/domain/record.ts';
+import type { Store } from '../../src/domain/repository.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { createStore } from '../../src/storage/store.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
@@ -49,6 +50,16 @@ describe('the watchers of a store', () => {
     await store.close();
     assert.equal(clear.mock.callCount(), 0);
   });
+});
+
+it('a store of `await using` is closed at the end of its block', async () => {
+  let kept: Store | undefined;
+  {
+    await using store = await openStore('memory:');
+    kept = store;
+    await store.ping();
+  }
+  await assert.rejects(kept.ping(), { message: 'the store is closed' });
 });
 
 describe('a store that responds at once', () => {
