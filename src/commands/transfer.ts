@@ -1,4 +1,4 @@
-import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -243,10 +243,9 @@ function countText(records: number): string {
 
 /** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, removing: AsyncDisposableStack): Promise<string> {
-  const folder = await adopt(removing, mkdtemp(join(tmpdir(), 'users-import-')), (made) =>
-    rm(made, { recursive: true, force: true }),
-  );
-  const file = join(folder, 'records.ndjson');
+  const making = mkdtempDisposable(join(tmpdir(), 'users-import-'));
+  const folder = await adopt(removing, making, (made) => made.remove());
+  const file = join(folder.path, 'records.ndjson');
   await writeFile(file, input, { mode: 0o600 }).catch((error) =>
     // Not an error of the input.
     error.syscall === 'write' ? failedAt(file)(error) : Promise.reject(error),

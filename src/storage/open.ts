@@ -4,8 +4,8 @@ import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import { postgresPattern, unmetPostgresRequirement } from './postgres/hosts.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
-import type { BackupProgress } from './sqlite/backup.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
+import type { BackupProgress } from './sqlite/tools.ts';
 import type { Scratch } from './store.ts';
 
 /** The options of all stores. Each store checks all of them, and ignores those of the others. */
@@ -62,9 +62,9 @@ export const storeSchemes: readonly StoreScheme[] = [
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
       examineSharing: async (...args) => (await import('./sqlite/examine.ts')).examineVersion(...args),
-      scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
+      scratch: async (url) => (await import('./sqlite/tools.ts')).openSqliteScratch(sqlitePath(url)),
       backUp: async (url, ...args) =>
-        (await import('./sqlite/backup.ts')).backupSqlite(sqlitePath(url), ...args),
+        (await import('./sqlite/tools.ts')).backupSqlite(sqlitePath(url), ...args),
     },
   },
   {

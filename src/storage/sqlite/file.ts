@@ -12,11 +12,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { DomainError } from '../../domain/errors.ts';
-import type { Scratch } from '../store.ts';
 import { syncFolder } from '../sync.ts';
 import { unavailable } from './errors.ts';
 import { hasDamagedHeader, isIntact, logHeaderBytes, readHeader } from './log-header.ts';
@@ -202,15 +201,4 @@ function lost(problem: string, remedy = ''): DomainError {
 /** The folder at a path, or the nearest one above it that exists. */
 export function nearestFolder(path: string): string {
   return existsSync(path) ? path : nearestFolder(dirname(path));
-}
-
-/** Files in a separate folder beside the real file of a database, so that they are on the same disk. */
-export async function openSqliteScratch(path: string): Promise<Scratch> {
-  const file = realPath(path);
-  const folder = await mkdtemp(join(nearestFolder(dirname(file)), `${basename(file)}.verify-`));
-  return {
-    // The global `crypto`, because an import would load it at each start.
-    next: async () => `sqlite:${join(folder, `${crypto.randomUUID()}.db`)}`,
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
 }

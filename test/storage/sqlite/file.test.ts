@@ -25,18 +25,12 @@ import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { postQuery } from '../../../src/conformance/kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { openStore } from '../../../src/storage/open.ts';
-import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
-import {
-  isMountedAlone,
-  maxIdleLogBytes,
-  openFiles,
-  openSqliteScratch,
-  watchFiles,
-} from '../../../src/storage/sqlite/file.ts';
+import { isMountedAlone, maxIdleLogBytes, openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
 import { hasDamagedHeader } from '../../../src/storage/sqlite/log-header.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
+import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -818,7 +812,7 @@ describe('the access rights of the files of a SQLite store', () => {
       const user = userInfo().uid === 0 ? 'process.setgid(65_534); process.setuid(65_534);' : '';
       for (const [file, call] of [
         ['store', `openSqliteStore('${path}')`],
-        ['backup', `backupSqlite('${path}', '/nowhere/backup.db')`],
+        ['tools', `backupSqlite('${path}', '/nowhere/backup.db')`],
       ] as const) {
         const url = new URL(`../../../src/storage/sqlite/${file}.ts`, import.meta.url);
         // Change the user after the import, because the other user may have no access to the checkout.

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { rejects } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
-import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
-import { openSqliteScratch } from '../../../src/storage/sqlite/file.ts';
+
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 /** Each function makes links below a folder, and returns a path that leads to `volume/users.db` through them. */

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { lstatSync } from 'node:fs';
-import { realpath, rename, rm } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { mkdtempDisposable, realpath, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
+import type { Scratch } from '../store.ts';
 import { syncFolder } from '../sync.ts';
 import { diskError } from './errors.ts';
-import { checkWritable, makeFile } from './file.ts';
+import { checkWritable, makeFile, nearestFolder, realPath } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
 
 // About 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
@@ -77,4 +78,12 @@ function checkIntact(path: string): void {
   using db = new DatabaseSync(url, { readOnly: true });
   const { quick_check: problem } = { ...db.prepare('PRAGMA quick_check(1)').get() };
   if (problem !== 'ok') throw new Error(`the database is damaged: ${problem}`);
+}
+
+/** Files in a separate folder beside the real file of a database, so that they are on the same disk. */
+export async function openSqliteScratch(path: string): Promise<Scratch> {
+  const file = realPath(path);
+  const prefix = join(nearestFolder(dirname(file)), `${basename(file)}.verify-`);
+  const { path: folder, remove } = await mkdtempDisposable(prefix);
+  return { next: async () => `sqlite:${join(folder, `${randomUUID()}.db`)}`, remove };
 }
