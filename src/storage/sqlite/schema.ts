@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import type { SharedStoreOptions } from '../options.ts';
 import { noTables } from '../store.ts';
 import { diskError, isBusy } from './errors.ts';
 import { checkLog, maxIdleLogBytes } from './file.ts';
@@ -150,10 +151,7 @@ function explained(path: string, caught: unknown): unknown {
 }
 
 /** Creates or migrates the tables. Afterwards the connection only reads. */
-export function migrate(
-  db: DatabaseSync,
-  { mustExist, onWarning }: { mustExist?: boolean; onWarning?: (message: string) => void } = {},
-): void {
+export function migrate(db: DatabaseSync, { mustExist, onWarning }: SharedStoreOptions = {}): void {
   // Check before the first write, so that a rejected file does not change.
   if (mustExist) requireTables(db);
   const isCurrent = findVersion(db) === schemaVersion;
