@@ -32,8 +32,22 @@ const { status } = spawnSync(
 if (status === 0) {
   const digest = shapeDigest(JSON.parse(readFileSync(document, 'utf8')));
   const header = `// GENERATED CODE -- DO NOT EDIT! npm run generate:client\n// shape ${digest}\n`;
-  writeFileSync(types, `${header}${readFileSync(types, 'utf8')}`);
+  writeFileSync(types, `${header}${shorten(readFileSync(types, 'utf8'))}`);
 } else {
   console.error('generate-client: the generator failed');
   process.exitCode = 1;
+}
+
+/** Leaves out the comments, which repeat the document, and writes an object in one line where it fits. */
+function shorten(source: string): string {
+  let shorter = source.replace(/^ *\/\*\*[^]*?\*\/\n/gm, '');
+  let before = '';
+  while (shorter !== before) {
+    before = shorter;
+    shorter = before.replace(/^.*\{\n[^{}]*\}.*$/gm, (object) => {
+      const line = object.replace(/\n */g, ' ');
+      return line.length > 160 ? object : line;
+    });
+  }
+  return shorter;
 }
