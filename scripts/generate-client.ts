@@ -40,7 +40,7 @@ if (status === 0) {
 
 /** Leaves out the comments, which repeat the document, and writes an object in one line where it fits. */
 function shorten(source: string): string {
-  let shorter = source.replace(/^ *\/\*\*[^]*?\*\/\n/gm, '');
+  let shorter = source.replace(/^ *\/\*\*[\s\S]*?\*\/\n/gm, '');
   let before = '';
   while (shorter !== before) {
     before = shorter;
