@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { type AddressInfo, connect, createServer, Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -36,17 +36,48 @@ function fakeDriver(
 }
 
 /** A driver whose statements end when the test says so. */
-function heldDriver(connect: (url: string) => Promise<void>) {
+function heldDriver(connect?: (url: string) => Promise<void>) {
   const statements: (PromiseWithResolvers<object> & Pick<Statement, 'text'>)[] = [];
   const driver = fakeDriver(({ text }) => {
     const statement = { ...Promise.withResolvers<object>(), text };
     statements.push(statement);
     return statement.promise;
   }, connect);
-  return { driver, statements };
+  /** Completes all statements that were sent so far. */
+  const answer = () => statements.forEach(({ resolve }) => void resolve({ rows: [] }));
+  return { driver, statements, answer };
+}
+
+/** A server that opens this many connections, and refuses more. */
+function roomFor(most: number, failure: Error = refusal('53300')) {
+  const room = {
+    most,
+    opened: 0,
+    async connect() {
+      if (room.opened === room.most) throw failure;
+      room.opened += 1;
+    },
+  };
+  return room;
+}
+
+const select = prepared('SELECT 1');
+const sendRead = (pool: PostgresPool, signal?: AbortSignal) => pool.read(select, [], signal);
+const sendWrite = (pool: PostgresPool) => pool.write(select, []);
+const sendFeedRead = (pool: PostgresPool) => pool.read(select, [], undefined, 'feed');
+const sendPing = (pool: PostgresPool) => pool.ping(select);
+
+/** Resolves when everything has run that needs neither a timer nor an answer. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
 }
 
 const rejection = (code: string) => Object.assign(new Error(code), { code, severity: 'ERROR' });
+const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+const fromSystem = (code: string) => Object.assign(new Error(code), { code });
+const unavailable = { kind: 'unavailable' };
+const noCapacity = { message: 'the database has no capacity left' };
+const noAnswer = { message: 'the database does not answer in time' };
 
 /** A pool whose server rejects every statement with a SQLSTATE, and the statements that it received. */
 function refusingPool(code: string) {
@@ -56,11 +87,7 @@ function refusingPool(code: string) {
     sent.push(statement);
     throw rejection(code);
   });
-  return {
-    pool: poolOf(driver, settings, (warning) => warnings.push(warning)),
-    sent,
-    warnings,
-  };
+  return { pool: poolOf(driver, settings, (warning) => warnings.push(warning)), sent, warnings };
 }
 
 describe('a PostgreSQL connection', () => {
@@ -110,51 +137,37 @@ describe('a failing PostgreSQL statement is sent', () => {
     const create: CreateClient = (url) => clients[clients.push(driver(url)) - 1] as Client;
     const pool = poolOf(create, settings);
     const lost = { kind: 'unavailable', message: 'the connection to the database was lost' };
-    await assert.rejects(pool.read(prepared('SELECT 1'), []), lost);
+    await assert.rejects(sendRead(pool), lost);
     assert.equal(sent, 2);
-    await assert.rejects(pool.write(prepared('SELECT 1'), []), lost);
+    await assert.rejects(sendWrite(pool), lost);
     assert.equal(sent, 3);
     await pool.close();
   });
 
-  it('once, on a connection that stays open, if the work of the caller fails', async () => {
-    let opened = 0;
-    const connect = async () => {
-      opened += 1;
-    };
+  it('once, on a connection that stays open, if the work of the caller fails', async (t) => {
+    const connect = t.mock.fn(async () => {});
     const driver = fakeDriver(async () => ({ rows: [] }), connect);
     const pool = poolOf(driver, settings);
-    let sent = 0;
-    const work = async () => {
-      sent += 1;
-      throw new Error('a bug');
-    };
+    const work = t.mock.fn(() => Promise.reject(new Error('a bug')));
     await assert.rejects(pool.reads(work), { kind: 'internal' });
-    await pool.read(prepared('SELECT 1'), []);
-    assert.deepEqual([sent, opened], [1, 1]);
+    await sendRead(pool);
+    assert.deepEqual([work.mock.callCount(), connect.mock.callCount()], [1, 1]);
     await pool.close();
   });
 
   it('after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
     const pauses = recordPauses(t);
     t.mock.method(Math, 'random', () => 1);
-    await assert.rejects(refusingPool('40001').pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
+    await assert.rejects(sendRead(refusingPool('40001').pool), unavailable);
     assert.deepEqual(pauses, [4, 8, 16, 32, 64]);
   });
 
   it('again without a name after a pooler has confused the names, and so are all later statements', async () => {
     const { pool, sent, warnings } = refusingPool('42P05');
-    await assert.rejects(pool.read(prepared('SELECT 1'), []));
+    await assert.rejects(sendRead(pool));
     await assert.rejects(pool.read(prepared('SELECT 2'), []));
-    assert.deepEqual(
-      sent.map(({ name, text }) => [name !== undefined, text]),
-      [
-        [true, 'SELECT 1'],
-        [false, 'SELECT 1'],
-        [false, 'SELECT 2'],
-        [false, 'SELECT 2'],
-      ],
-    );
+    const seen = sent.map(({ name, text }) => `${name === undefined ? 'unnamed' : 'named'} ${text}`);
+    assert.deepEqual(seen, ['named SELECT 1', 'unnamed SELECT 1', 'unnamed SELECT 2', 'unnamed SELECT 2']);
     const warning = 'a connection pooler does not keep prepared statements: each is now parsed every time';
     assert.deepEqual([...new Set(warnings)], [warning]);
   });
@@ -183,10 +196,7 @@ describe('a PostgreSQL read that has waited too long for a connection', () => {
     const { pool, running, answer } = exhaustedPool(t, 2);
     await nextTurn();
     t.mock.timers.tick(settings.waitTimeoutMs);
-    await assert.rejects(async () => running[1], {
-      kind: 'unavailable',
-      message: 'the database does not answer in time',
-    });
+    await assert.rejects(async () => running[1], { ...unavailable, ...noAnswer });
     await answer();
     await running[0];
     await pool.close();
@@ -244,7 +254,7 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
     await answer('read');
     await read;
     t.mock.timers.tick(settings.waitTimeoutMs);
-    await assert.rejects(async () => writes[1], { message: 'the database does not answer in time' });
+    await assert.rejects(async () => writes[1], noAnswer);
     await answer('write 1');
     await writes[0];
     await pool.close();
@@ -261,35 +271,32 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
     },
   );
   const pool = poolOf(driver, { ...settings, poolSize: 1, maxWaiting: 1 });
-  const read = () => pool.read(prepared('SELECT 1'), []);
-  const running = [read(), read()];
-  await assert.rejects(read(), { kind: 'overloaded' });
+  const running = [sendRead(pool), sendRead(pool)];
+  await assert.rejects(sendRead(pool), { kind: 'overloaded' });
   isDown = true;
-  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
-  await assert.rejects(read(), { kind: 'unavailable' });
+  await assert.rejects(sendPing(pool), unavailable);
+  await assert.rejects(sendRead(pool), unavailable);
   stuck.resolve({ rows: [] });
   await Promise.all(running);
   await pool.close();
 });
 
 it('the feed uses both of its connections in the smallest pool', async () => {
-  const { driver, statements } = heldDriver(async () => {});
+  const { driver, statements, answer } = heldDriver();
   const pool = poolOf(driver, { ...settings, poolSize: 1, maxWaiting: 0 });
-  const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
-  const running = [read(), read()];
-  await assert.rejects(read(), { kind: 'overloaded' });
+  const running = [sendFeedRead(pool), sendFeedRead(pool)];
+  await assert.rejects(sendFeedRead(pool), { kind: 'overloaded' });
   await until(() => statements.length === 2, 'both reads run');
-  for (const statement of statements) statement.resolve({ rows: [] });
+  answer();
   assert.deepEqual(await Promise.all(running), [[], []]);
   await pool.close();
 });
 
 it('reads of the feed may wait up to the limit of the pool, which has more connections', async () => {
-  const { driver, statements } = heldDriver(async () => {});
+  const { driver, statements } = heldDriver();
   const pool = poolOf(driver, { ...settings, poolSize: 3, maxWaiting: 0 });
-  const read = () => pool.read(prepared('SELECT 1'), [], undefined, 'feed');
-  const running = [read(), read(), read()];
-  await assert.rejects(read(), { kind: 'overloaded' });
+  const running = [sendFeedRead(pool), sendFeedRead(pool), sendFeedRead(pool)];
+  await assert.rejects(sendFeedRead(pool), { kind: 'overloaded' });
   for (let i = 0; i < running.length; i += 1) {
     await until(() => statements.length > i, 'the next read runs');
     statements[i]?.resolve({ rows: [] });
@@ -307,9 +314,9 @@ it('a call searches for a server once, and fails if its connection is then refus
     },
   );
   const pool = poolOf(driver, settings);
-  await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
+  await assert.rejects(sendRead(pool), unavailable);
   assert.deepEqual(attempts, ['probed', 'opened']);
-  await pool.read(prepared('SELECT 1'), []);
+  await sendRead(pool);
   assert.deepEqual(attempts, []);
   await pool.close();
 });
@@ -322,15 +329,13 @@ it('a call that waited for a connection while the server failed searches for a s
     if (isDown) throw new Error('connect ECONNREFUSED');
   });
   const pool = poolOf(driver, { ...settings, poolSize: 1 });
-  const write = () => pool.write(prepared('SELECT 1'), []);
-  const [running, waiting] = [write(), write()];
+  const [running, waiting] = [sendWrite(pool), sendWrite(pool)];
   await until(() => statements.length === 1, 'the first write runs');
   isDown = true;
-  const failing = { kind: 'unavailable' };
-  await assert.rejects(pool.ping(prepared('SELECT 1')), { ...failing, message: /cannot be reached/ });
+  await assert.rejects(sendPing(pool), { ...unavailable, message: /cannot be reached/ });
   assert.equal(attempts, 3, 'a connection for each of the write, the ping and the search');
   statements[0]?.reject(rejection('57P01'));
-  await Promise.all([assert.rejects(running, failing), assert.rejects(waiting, failing)]);
+  await Promise.all([assert.rejects(running, unavailable), assert.rejects(waiting, unavailable)]);
   assert.equal(attempts, 4, 'a connection for another search');
   await pool.close();
 });
@@ -345,40 +350,37 @@ it('calls that waited after a search share another one when the server fails aga
     else if (isDown) throw new Error('connect ECONNREFUSED');
   });
   const pool = poolOf(driver, { ...settings, poolSize: 1 });
-  const write = () => pool.write(prepared('SELECT 1'), []);
-  const calls = [write()];
+  const calls = [sendWrite(pool)];
   await until(() => attempts === 2, 'the first write searches');
-  calls.push(write(), write());
+  calls.push(sendWrite(pool), sendWrite(pool));
   isDown = false;
   found.resolve();
   await until(() => statements.length === 1, 'one write runs');
   isDown = true;
-  const failing = { kind: 'unavailable' };
-  await assert.rejects(pool.ping(prepared('SELECT 1')), failing);
+  await assert.rejects(sendPing(pool), unavailable);
   const before = attempts;
   statements[0]?.reject(rejection('57P01'));
-  await Promise.all(calls.map((call) => assert.rejects(call, failing)));
+  await Promise.all(calls.map((call) => assert.rejects(call, unavailable)));
   assert.equal(attempts, before + 1, 'one connection for the search of both');
   await pool.close();
 });
 
 it('a call does not search for a server if an open connection has served since one could not be opened', async () => {
   const attempts = ['opened', 'refused', 'refused', 'opened'];
-  const { driver, statements } = heldDriver(async () => {
+  const { driver, statements, answer } = heldDriver(async () => {
     if (attempts.shift() !== 'opened') throw new Error('connect ECONNREFUSED');
   });
   const pool = poolOf(driver, settings);
-  const read = () => pool.read(prepared('SELECT 1'), []);
-  const first = read();
+  const first = sendRead(pool);
   await until(() => statements.length === 1, 'the first read runs');
   statements[0]?.resolve({ rows: [] });
   await first;
-  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
-  const second = read();
+  await assert.rejects(sendPing(pool), unavailable);
+  const second = sendRead(pool);
   await until(() => statements.length === 2, 'the second read runs on the open connection');
-  const third = read();
+  const third = sendRead(pool);
   await until(() => statements.length === 3, 'the third read runs');
-  for (const statement of statements) statement.resolve({ rows: [] });
+  answer();
   await Promise.all([second, third]);
   assert.deepEqual(attempts, []);
   await pool.close();
@@ -389,15 +391,13 @@ it('a call that is aborted while its connection opens sends no statement', async
   const { driver, statements } = heldDriver(() => opening.promise);
   const pool = poolOf(driver, settings);
   const leaving = new AbortController();
-  const read = pool.read(prepared('SELECT 1'), [], leaving.signal);
+  const read = sendRead(pool, leaving.signal);
   leaving.abort();
   await assert.rejects(read, { kind: 'cancelled' });
   opening.resolve();
   await pool.close();
   assert.deepEqual(statements, []);
 });
-
-const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
 
 for (const [isRefused, opened, text] of [
   [false, 2, 'as many connections as calls need'],
@@ -408,7 +408,7 @@ for (const [isRefused, opened, text] of [
     const answers = [undefined, undefined, ...(isRefused ? [refusal('53300')] : [])];
     let attempts = 0;
     const stuck = Promise.withResolvers<void>();
-    const { driver, statements } = heldDriver(async () => {
+    const { driver, statements, answer } = heldDriver(async () => {
       const answer = answers[attempts];
       attempts += 1;
       if (attempts > answers.length) await stuck.promise;
@@ -416,15 +416,14 @@ for (const [isRefused, opened, text] of [
     });
     const slow = { waitTimeoutMs: 60_000, pingTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
     const pool = poolOf(driver, { ...settings, ...slow, poolSize: 4 });
-    const read = () => pool.read(prepared('SELECT 1'), []);
-    const [lost, stays] = [read(), read()];
+    const [lost, stays] = [sendRead(pool), sendRead(pool)];
     await until(() => statements.length === 2, 'two reads run');
-    const refused = isRefused ? [read()] : [];
+    const refused = isRefused ? [sendRead(pool)] : [];
     await until(() => attempts === answers.length, 'the third connection is refused');
     await nextTurn();
     statements[0]?.reject(refusal('58000'));
-    await assert.rejects(lost, { kind: 'unavailable' });
-    const later = [read(), read()];
+    await assert.rejects(lost, unavailable);
+    const later = [sendRead(pool), sendRead(pool)];
     await nextTurn();
     assert.equal(attempts, answers.length + opened);
     stuck.resolve();
@@ -434,7 +433,7 @@ for (const [isRefused, opened, text] of [
       isOver = true;
     });
     await until(() => {
-      for (const statement of statements) statement.resolve({ rows: [] });
+      answer();
       return isOver;
     }, 'all reads have ended');
     await reads;
@@ -464,18 +463,25 @@ it('a connection is closed by force if the server does not confirm its end for a
   await closing;
 });
 
-it('a connection is also ended if the server refuses the request to cancel its statement', async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
+/** A connection over a socket to a server, which also receives the request to cancel its statement. */
+async function connectTo(t: TestContext, server: Server) {
+  server.on('connection', (socket) => t.after(() => socket.destroy()));
+  server.listen(0, '127.0.0.1');
+  t.after(() => server.close());
   await once(server, 'listening');
   const accepted = once(server, 'connection');
   const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  const [socket] = await accepted;
-  t.after(() => socket.destroy());
+  await Promise.all([accepted, once(stream, 'connect')]);
+  const client = Object.assign(new EventEmitter(), { processID: 1, secretKey: 1, connection: { stream } });
+  return { stream, connection: new Connection(client as unknown as Client) };
+}
+
+it('a connection is also ended if the server refuses the request to cancel its statement', async (t) => {
+  const server = createServer();
+  const { stream, connection } = await connectTo(t, server);
   server.close();
-  const session = { processID: 1, secretKey: 1, connection: { stream } };
-  const client = Object.assign(new EventEmitter(), session);
   const closed = once(stream, 'close');
-  new Connection(client as unknown as Client).kill();
+  connection.kill();
   await closed;
 });
 
@@ -483,30 +489,17 @@ it('a connection is also ended if the server refuses the request to cancel its s
 it('a connection ends with the request to cancel its statement', { timeout: 20_000 }, async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   // PostgreSQL closes the connection of such a request without a response, but a pooler may report an error.
-  const server = createServer((socket) => socket.on('data', () => socket.end('E'))).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  await once(stream, 'connect');
-  server.unref();
-  const session = { processID: 1, secretKey: 1, connection: { stream } };
-  const client = Object.assign(new EventEmitter(), session);
+  const server = createServer((socket) => socket.on('data', () => socket.end('E')));
+  const { stream, connection } = await connectTo(t, server);
   const closed = once(stream, 'close');
-  new Connection(client as unknown as Client).kill();
+  connection.kill();
   await closed;
-  server.close();
 });
 
 it('a connection ends half a second after a request to cancel its statement that has no effect', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const server = createServer().listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  server.on('connection', (socket) => t.after(() => socket.destroy()));
-  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  await once(stream, 'connect');
-  const session = { processID: 1, secretKey: 1, connection: { stream } };
-  const client = Object.assign(new EventEmitter(), session);
-  new Connection(client as unknown as Client).kill();
+  const { stream, connection } = await connectTo(t, createServer());
+  connection.kill();
   t.mock.timers.tick(499);
   assert.equal(stream.destroyed, false);
   t.mock.timers.tick(1);
@@ -536,7 +529,7 @@ describe('a PostgreSQL connection', () => {
   it('is not killed for an aborted call after another call has taken it', async (t) => {
     const { pool, counts, statements, received } = countingPool(t);
     const controller = new AbortController();
-    const aborted = pool.read(prepared('SELECT 1'), [], controller.signal);
+    const aborted = sendRead(pool, controller.signal);
     await received(1);
     controller.abort();
     await assert.rejects(aborted, { kind: 'cancelled' });
@@ -554,7 +547,7 @@ describe('a PostgreSQL connection', () => {
     it(`that is killed for an aborted call is the only one that is lost (${code})`, async (t) => {
       const { pool, counts, statements, received } = countingPool(t, { poolSize: 2 });
       const controller = new AbortController();
-      const other = pool.read(prepared('SELECT 1'), []);
+      const other = sendRead(pool);
       const aborted = pool.read(prepared('SELECT 2'), [], controller.signal);
       await received(2);
       controller.abort();
@@ -575,7 +568,7 @@ describe('a PostgreSQL connection', () => {
 
   it('is killed a second after the limit of its statement, although a ping may take longer', async (t) => {
     const { pool, counts, statements, received } = countingPool(t, { pingTimeoutMs: 60_000 });
-    const read = pool.read(prepared('SELECT 1'), []);
+    const read = sendRead(pool);
     await received(1);
     t.mock.timers.tick(settings.statementTimeoutMs + 999);
     assert.equal(counts.killed, 0);
@@ -587,51 +580,32 @@ describe('a PostgreSQL connection', () => {
     await pool.close();
   });
 
+  const failing = () => Promise.reject(rejection('XX000'));
   const failures: readonly [what: string, fail: (pool: PostgresPool) => Promise<unknown>][] = [
-    [
-      'its transaction could not be rolled back',
-      (pool) => pool.transaction(async () => Promise.reject(rejection('XX000'))),
-    ],
-    ['its preparation has failed', (pool) => pool.prepare(async () => Promise.reject(rejection('XX000')))],
+    ['its transaction could not be rolled back', (pool) => pool.transaction(failing)],
+    ['its preparation has failed', (pool) => pool.prepare(failing)],
   ];
   for (const [what, fail] of failures) {
-    it(`is not used again after ${what}`, async () => {
-      let opened = 0;
-      const driver = fakeDriver(
-        async ({ text }) => {
-          if (text === 'ROLLBACK') throw rejection('57014');
-          return { rows: [] };
-        },
-        async () => {
-          opened += 1;
-        },
-      );
+    it(`is not used again after ${what}`, async (t) => {
+      const connect = t.mock.fn(async () => {});
+      const driver = fakeDriver(async ({ text }) => {
+        if (text === 'ROLLBACK') throw rejection('57014');
+        return { rows: [] };
+      }, connect);
       const pool = poolOf(driver, settings);
       await assert.rejects(fail(pool), { name: 'DomainError' });
-      await pool.read(prepared('SELECT 1'), []);
-      assert.equal(opened, 2);
+      await sendRead(pool);
+      assert.equal(connect.mock.callCount(), 2);
       await pool.close();
     });
   }
 });
 
-const fromSystem = (code: string) => Object.assign(new Error(code), { code });
-
-/** A driver of a PostgreSQL that accepts one connection, on which every statement has the result of `statement`. */
-function fullAfterOne() {
-  let opened = 0;
-  const statement = Promise.withResolvers<object>();
-  const driver = fakeDriver(
-    () => statement.promise,
-    async () => {
-      if (opened === 1) throw refusal('53300');
-      opened += 1;
-    },
-  );
-  return { driver, statement, opened: () => opened };
-}
-
 describe('calls to a PostgreSQL that refuses more connections', () => {
+  const answerSoon = async () => {
+    await nextTurn();
+    return { rows: [] };
+  };
   for (const [failure, what] of [
     [refusal('53300'), 'it has no free one'],
     [refusal('08P01'), 'PgBouncer has no free one'],
@@ -642,20 +616,10 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     [fromSystem('EMFILE'), 'the process has no free file descriptor'],
   ] as const) {
     it(`wait for the open ones if ${what}`, async () => {
-      let opened = 0;
-      const driver = fakeDriver(
-        async () => {
-          await nextTurn();
-          return { rows: [] };
-        },
-        async () => {
-          if (opened === 2) throw failure;
-          opened += 1;
-        },
-      );
+      const driver = fakeDriver(answerSoon, roomFor(2, failure).connect);
       const pool = poolOf(driver, { ...settings, maxWaiting: 50, waitTimeoutMs: 60_000 });
-      const read = () => pool.read(prepared('SELECT 1'), []);
-      for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 40 }, read));
+      for (let round = 0; round < 10; round += 1)
+        await Promise.all(Array.from({ length: 40 }, () => sendRead(pool)));
       await pool.close();
     });
   }
@@ -668,42 +632,31 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     it(`use more connections when it allows them again, of ${hosts.length} hosts`, async (t) => {
       let now = performance.now();
       t.mock.method(performance, 'now', () => now);
-      let opened = 0;
-      let allowed = 2;
+      const room = roomFor(2);
       const connects: string[] = [];
-      const driver = fakeDriver(
-        async () => {
-          await nextTurn();
-          return { rows: [] };
-        },
-        async (url) => {
-          connects.push(url);
-          if (url.endsWith('standby')) throw new Error('takes no writes');
-          if (opened === allowed) throw refusal('53300');
-          opened += 1;
-        },
-      );
+      const driver = fakeDriver(answerSoon, async (url) => {
+        connects.push(url);
+        if (url.endsWith('standby')) throw new Error('takes no writes');
+        await room.connect();
+      });
       const pool = poolOf(driver, { ...settings, maxWaiting: 50, hosts });
-      const read = () => pool.read(prepared('SELECT 1'), []);
-      const readAll = () => Promise.all(Array.from({ length: 40 }, read));
-      await read();
+      const readAll = () => Promise.all(Array.from({ length: 40 }, () => sendRead(pool)));
+      await sendRead(pool);
       await readAll();
-      for (let i = 0; i < 2; i += 1) await pool.ping(prepared('SELECT 1'));
-      assert.equal(opened, 2, 'pings share the connections of calls');
+      for (let i = 0; i < 2; i += 1) await sendPing(pool);
+      assert.equal(room.opened, 2, 'pings share the connections of calls');
       for (const waitedMs of [0, 200]) {
         connects.length = 0;
         now += waitedMs;
         await readAll();
         assert.equal(connects.length, waitedMs === 0 ? 0 : 1);
       }
-      allowed = 5;
+      room.most = 5;
       now += 200;
       for (let round = 0; round < 4; round += 1) await readAll();
-      assert.equal(opened, 5, 'the pool uses the connections that are now allowed');
-      assert.ok(
-        connects.every((url) => !url.endsWith('standby')),
-        'the other hosts are not asked',
-      );
+      assert.equal(room.opened, 5, 'the pool uses the connections that are now allowed');
+      const others = connects.filter((url) => url.endsWith('standby'));
+      assert.deepEqual(others, [], 'the other hosts are not asked');
       await pool.close();
     });
   }
@@ -715,16 +668,15 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   for (const [what, waitedMs, others] of losses)
     it(`open another one when ${what}`, async (t) => {
       let isFull = false;
-      const { driver, statements } = heldDriver(async () => {
+      const { driver, statements, answer } = heldDriver(async () => {
         if (isFull) throw refusal('53300');
       });
       const pool = poolOf(driver, settings);
-      const write = () => pool.write(prepared('SELECT 1'), []);
-      const [first, lost] = [write(), write()];
+      const [first, lost] = [sendWrite(pool), sendWrite(pool)];
       await until(() => statements.length === 2, 'both calls run');
       isFull = true;
-      const waiting = pool.read(prepared('SELECT 1'), []);
-      for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+      const waiting = sendRead(pool);
+      await settle();
       const start = performance.now();
       t.mock.method(performance, 'now', () => start + waitedMs);
       isFull = false;
@@ -733,24 +685,21 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       statements[1]?.reject(refusal('57P01'));
       await assert.rejects(lost, { message: 'the connection to the database was lost' });
       await until(() => statements.length === 3, 'the waiting call runs');
-      for (const statement of statements) statement.resolve({ rows: [] });
+      answer();
       await Promise.all([first, waiting]);
       await pool.close();
     });
 
   it('are all replaced for waiting writes when they are lost', async (t) => {
-    let opened = 0;
-    const { driver, statements } = heldDriver(async () => {
-      if (opened === 5) throw refusal('53300');
-      opened += 1;
-    });
+    const room = roomFor(5);
+    const { driver, statements, answer } = heldDriver(room.connect);
     const pool = poolOf(driver, settings);
-    const calls = Promise.allSettled(Array.from({ length: 20 }, () => pool.write(prepared('SELECT 1'), [])));
+    const calls = Promise.allSettled(Array.from({ length: 20 }, () => sendWrite(pool)));
     await until(() => statements.length === 5, 'five calls run');
-    opened = 0;
+    room.opened = 0;
     for (const statement of statements.splice(0)) statement.reject(refusal('57P01'));
     await until(() => statements.length === 5, 'five other calls run');
-    const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    const timer = setInterval(answer);
     t.after(() => clearInterval(timer));
     await calls;
     clearInterval(timer);
@@ -758,15 +707,12 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   });
 
   it('leave one to reads, also long after the server refused the last one', async (t) => {
-    let opened = 0;
-    const { driver, statements } = heldDriver(async () => {
-      if (opened === 5) throw refusal('53300');
-      opened += 1;
-    });
+    const room = roomFor(5);
+    const { driver, statements, answer } = heldDriver(room.connect);
     const pool = poolOf(driver, settings);
     const call = (kind: 'read' | 'write') => pool[kind]({ text: kind }, []);
     const first = Promise.all(Array.from({ length: 6 }, () => call('read')));
-    const timer = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    const timer = setInterval(answer);
     t.after(() => clearInterval(timer));
     await first;
     clearInterval(timer);
@@ -774,13 +720,11 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     const later = performance.now() + 1_000;
     const clock = t.mock.method(performance, 'now', () => later);
     const calls = [call('write'), call('write'), call('write'), call('write'), call('write'), call('read')];
-    for (let turn = 0; turn < 20; turn += 1) await nextTurn();
-    assert.deepEqual(
-      statements.map(({ text }) => text),
-      ['write', 'write', 'write', 'write', 'read'],
-    );
+    await settle();
+    const texts = statements.map(({ text }) => text);
+    assert.deepEqual(texts, ['write', 'write', 'write', 'write', 'read']);
     clock.mock.restore();
-    const end = setInterval(() => statements.forEach(({ resolve }) => void resolve({ rows: [] })));
+    const end = setInterval(answer);
     t.after(() => clearInterval(end));
     await Promise.all(calls);
     clearInterval(end);
@@ -794,9 +738,9 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       if (attempts > 1) throw refusal('53300');
     });
     const pool = poolOf(driver, settings);
-    const calls = Array.from({ length: 3 }, () => pool.read(prepared('SELECT 1'), []));
+    const calls = Array.from({ length: 3 }, () => sendRead(pool));
     await until(() => statements.length === 1, 'one call runs');
-    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+    await settle();
     const before = attempts;
     const start = performance.now();
     const clock = t.mock.method(performance, 'now', () => start + 1_000);
@@ -823,65 +767,59 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       },
     );
     const pool = poolOf(driver, { ...settings, hosts: several });
-    await pool.ping(prepared('SELECT 1'));
+    await sendPing(pool);
     // The idle connection of pings is suspect from now on.
     pool.hosts.generation += 1;
     isFull = true;
-    await pool.write(prepared('SELECT 1'), []);
+    await sendWrite(pool);
     assert.equal(pool.hosts.current.name, 'standby');
     await pool.close();
   });
 
   it('keep the open one when a ping waits too long for it', async () => {
-    const { driver, statement, opened } = fullAfterOne();
+    const room = roomFor(1);
+    const statement = Promise.withResolvers<object>();
+    const driver = fakeDriver(() => statement.promise, room.connect);
     const pool = poolOf(driver, { ...settings, pingTimeoutMs: 20 });
-    const calls = [pool.write(prepared('SELECT 1'), []), pool.write(prepared('SELECT 1'), [])];
+    const calls = [sendWrite(pool), sendWrite(pool)];
     await nextTurn();
-    await assert.rejects(pool.ping(prepared('SELECT 1')), {
-      message: 'the database does not answer in time',
-    });
+    await assert.rejects(sendPing(pool), noAnswer);
     statement.resolve({ rows: [] });
     await Promise.all(calls);
-    assert.equal(opened(), 1);
+    assert.equal(room.opened, 1);
     await pool.close();
   });
 
   it('fail at once, each time, if only a ping has a connection', async () => {
-    const { driver, statement } = fullAfterOne();
-    statement.resolve({ rows: [] });
+    const driver = fakeDriver(async () => ({ rows: [] }), roomFor(1).connect);
     const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 });
-    await pool.ping(prepared('SELECT 1'));
+    await sendPing(pool);
     for (let i = 0; i < 3; i += 1) {
-      await assert.rejects(pool.write(prepared('SELECT 1'), []), {
-        message: 'the database has no capacity left',
-      });
+      await assert.rejects(sendWrite(pool), noCapacity);
     }
     await pool.close();
   });
 
   it('fail at once, with the reason, when the last open one is lost', async () => {
-    const { driver, statement } = fullAfterOne();
+    const statement = Promise.withResolvers<object>();
+    const driver = fakeDriver(() => statement.promise, roomFor(1).connect);
     const pool = poolOf(driver, { ...settings, waitTimeoutMs: 60_000 });
-    const write = () => pool.write(prepared('SELECT 1'), []);
-    const first = write();
+    const first = sendWrite(pool);
     await nextTurn();
-    const others = Promise.allSettled(Array.from({ length: 15 }, write));
+    const others = Promise.allSettled(Array.from({ length: 15 }, () => sendWrite(pool)));
     await nextTurn();
     statement.reject(refusal('57P01'));
     await assert.rejects(first, { message: 'the connection to the database was lost' });
     const reasons = (await others).map((other) => other.status === 'rejected' && other.reason.message);
-    assert.deepEqual(new Set(reasons), new Set(['the database has no capacity left']));
+    assert.deepEqual(new Set(reasons), new Set([noCapacity.message]));
     await pool.close();
   });
 
   it('that write use all idle connections as soon as the server accepts one more', async (t) => {
     let now = 1_000;
     t.mock.method(performance, 'now', () => now);
-    let capacity = 10;
-    const { driver, statements } = heldDriver(async () => {
-      if (capacity === 0) throw refusal('53300');
-      capacity -= 1;
-    });
+    const room = roomFor(10);
+    const { driver, statements } = heldDriver(room.connect);
     const pool = poolOf(driver, { ...settings, poolSize: 20 });
     const call = (kind: 'read' | 'write') => pool[kind](prepared('SELECT 1'), []);
     const finish = async (calls: readonly Promise<unknown>[], sent: number) => {
@@ -898,7 +836,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     const writes = Array.from({ length: 10 }, () => call('write'));
     await until(() => statements.length === 8, 'eight writes run, and two connections are left to reads');
     now += 1_000;
-    capacity = 1;
+    room.most += 1;
     await finish([...writes, call('write')], 11);
     await pool.close();
   });
@@ -907,26 +845,25 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     t.mock.method(performance, 'now', () => 1_000);
     const stuck = Promise.withResolvers<void>();
     let attempts = 0;
-    const { driver, statements } = heldDriver(async () => {
+    const { driver, statements, answer } = heldDriver(async () => {
       attempts += 1;
       if (attempts === 2) throw refusal('53300');
       if (attempts > 2) await stuck.promise;
     });
     const pool = poolOf(driver, settings);
-    const lost = pool.write(prepared('SELECT 1'), []);
+    const lost = sendWrite(pool);
     await until(() => statements.length === 1, 'the write runs');
-    const read = () => pool.read(prepared('SELECT 1'), []);
-    const waiting = [read()];
+    const waiting = [sendRead(pool)];
     await until(() => attempts === 2, 'the second connection is refused');
     await nextTurn();
-    waiting.push(read());
+    waiting.push(sendRead(pool));
     statements[0]?.reject(refusal('57P01'));
-    await assert.rejects(lost, { kind: 'unavailable' });
+    await assert.rejects(lost, unavailable);
     await nextTurn();
     assert.equal(attempts, 4);
     stuck.resolve();
     await until(() => statements.length === 3, 'both reads run');
-    for (const statement of statements) statement.resolve({ rows: [] });
+    answer();
     await Promise.all(waiting);
     await pool.close();
   });
@@ -940,7 +877,7 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
       throw refusal('XX000');
     });
     const pool = poolOf(driver, settings);
-    await assert.rejects(pool.write(prepared('SELECT 1'), []), { kind: 'unavailable' });
+    await assert.rejects(sendWrite(pool), unavailable);
     assert.equal(sent, 1);
     await pool.close();
   });
@@ -950,28 +887,25 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
     ['XX000', 2],
     ['26000', 2],
   ] as const) {
-    it(`(${code}) loses only that one`, async () => {
-      let opened = 0;
-      const { driver, statements } = heldDriver(async () => {
-        opened += 1;
-      });
+    it(`(${code}) loses only that one`, async (t) => {
+      const connect = t.mock.fn(async () => {});
+      const { driver, statements, answer } = heldDriver(connect);
       const pool = poolOf(driver, settings);
-      const read = () => pool.read(prepared('SELECT 1'), []);
-      const [other, ended] = [read(), read()];
+      const [other, ended] = [sendRead(pool), sendRead(pool)];
       await until(() => statements.length === 2, 'both calls run');
       statements[1]?.reject(refusal(code));
       if (reads === 1) {
-        await assert.rejects(ended, { kind: 'unavailable' });
-        assert.equal(opened, 2);
+        await assert.rejects(ended, unavailable);
+        assert.equal(connect.mock.callCount(), 2);
       } else {
         await until(() => statements.length === 3, 'the read is sent again');
-        assert.equal(opened, 3, 'on a new connection');
+        assert.equal(connect.mock.callCount(), 3, 'on a new connection');
       }
-      for (const statement of statements) statement.resolve({ rows: [] });
+      answer();
       await Promise.allSettled([other, ended]);
-      const last = read();
+      const last = sendRead(pool);
       await until(() => statements.length === reads + 2, 'the last read runs');
-      assert.equal(opened, reads + 1, 'an open connection serves the next call');
+      assert.equal(connect.mock.callCount(), reads + 1, 'an open connection serves the next call');
       statements.at(-1)?.resolve({ rows: [] });
       await last;
       await pool.close();
@@ -982,11 +916,8 @@ describe('a pooler that ends one session of a PostgreSQL pool with a fatal error
 it('a preparation that takes more than 5 s is reported while it runs', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const warnings: string[] = [];
-  const pool = poolOf(
-    fakeDriver(async () => ({})),
-    settings,
-    (warning) => warnings.push(warning),
-  );
+  const driver = fakeDriver(async () => ({}));
+  const pool = poolOf(driver, settings, (warning) => warnings.push(warning));
   for (const expected of [0, 1]) {
     const started = Promise.withResolvers<void>();
     const work = Promise.withResolvers<void>();
@@ -1005,43 +936,29 @@ it('a preparation that takes more than 5 s is reported while it runs', async (t)
   assert.match(warnings[0] ?? '', /^opening PostgreSQL takes more than 5 s: /);
 });
 
-it('a call that begins after the pool was closed opens no connection', async () => {
-  let opened = 0;
-  const driver = fakeDriver(
-    async () => ({ rows: [] }),
-    async () => {
-      opened += 1;
-    },
-  );
+it('a call that begins after the pool was closed opens no connection', async (t) => {
+  const connect = t.mock.fn(async () => {});
+  const driver = fakeDriver(async () => ({ rows: [] }), connect);
   const pool = poolOf(driver, settings);
-  await pool.read(prepared('SELECT 1'), []);
+  await sendRead(pool);
   const closing = pool.close();
-  const reads = (['calls', 'feed'] as const).map((purpose) =>
-    assert.rejects(pool.read(prepared('SELECT 1'), [], undefined, purpose), {
-      message: 'the store is closed',
-    }),
-  );
+  const closed = { message: 'the store is closed' };
+  const reads = [sendRead(pool), sendFeedRead(pool)].map((read) => assert.rejects(read, closed));
   await Promise.all([closing, ...reads]);
-  assert.equal(opened, 1);
+  assert.equal(connect.mock.callCount(), 1);
 });
 
 it('a search that was waiting when the pool was closed opens no connection', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   // Otherwise a slow machine would not pause between the two searches.
   t.mock.method(performance, 'now', () => 0);
-  let opened = 0;
-  const driver = fakeDriver(
-    async () => ({ rows: [] }),
-    async () => {
-      opened += 1;
-      throw fromSystem('ECONNREFUSED');
-    },
-  );
+  const connect = t.mock.fn(() => Promise.reject(fromSystem('ECONNREFUSED')));
+  const driver = fakeDriver(async () => ({ rows: [] }), connect);
   const pool = poolOf(driver, settings);
-  await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
-  const before = opened;
+  await assert.rejects(sendRead(pool), unavailable);
+  const before = connect.mock.callCount();
   const leaving = new AbortController();
-  const read = pool.read(prepared('SELECT 1'), [], leaving.signal);
+  const read = sendRead(pool, leaving.signal);
   await nextTurn();
   leaving.abort();
   await assert.rejects(read, { kind: 'cancelled' });
@@ -1049,13 +966,13 @@ it('a search that was waiting when the pool was closed opens no connection', asy
   await nextTurn();
   t.mock.timers.tick(200);
   await closing;
-  assert.equal(opened, before);
+  assert.equal(connect.mock.callCount(), before);
 });
 
 it('a pool that closes also waits for the calls that its running calls start', async () => {
-  const { driver, statements } = heldDriver(async () => {});
+  const { driver, statements } = heldDriver();
   const pool = poolOf(driver, settings);
-  const both = pool.read(prepared('SELECT 1'), []).then(() => pool.read(prepared('SELECT 2'), []));
+  const both = sendRead(pool).then(() => pool.read(prepared('SELECT 2'), []));
   await until(() => statements.length === 1, 'the first call runs');
   const closing = pool.close();
   statements[0]?.resolve({ rows: [] });
@@ -1080,7 +997,7 @@ it('a pool that closes also waits for the end of a probe', async (t) => {
   const closing = pool.close().then(() => {
     isClosed = true;
   });
-  for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+  await settle();
   assert.equal(isClosed, false);
   ended.resolve();
   await closing;
@@ -1115,8 +1032,7 @@ describe('a PostgreSQL pool', () => {
       });
       return client as unknown as Client;
     };
-    const all = { ...settings, ...changes };
-    const pool = poolOf(createClient, all);
+    const pool = poolOf(createClient, { ...settings, ...changes });
     t.after(async () => {
       let isClosed = false;
       const closing = pool.close().finally(() => {
@@ -1125,37 +1041,45 @@ describe('a PostgreSQL pool', () => {
       for (; !isClosed; await settle()) t.mock.timers.tick(1_000);
       await closing;
     });
-    return { pool, connects, setups, destroyed };
+    const tick = async (ms: number) => {
+      t.mock.timers.tick(ms);
+      await settle();
+    };
+    /** Accepts a connection, which then waits for the answer to its first statement. */
+    const accept = async (connection: number) => {
+      await settle();
+      connects.at(connection)?.resolve();
+      await settle();
+    };
+    /** Accepts a connection and answers its first statement. */
+    const open = async (connection: number) => {
+      await accept(connection);
+      setups.at(-1)?.resolve({ rows: [session] });
+      await settle();
+    };
+    return { pool, connects, destroyed, tick, accept, open };
   }
   const hosts: PoolSettings['hosts'] = [
     { name: 'a', url: 'postgres://a' },
     { name: 'b', url: 'postgres://b' },
   ];
-  const settle = async () => {
-    for (let i = 0; i < 5; i += 1) await nextTurn();
-  };
 
   it('uses a connection that was connecting while others failed', async (t) => {
-    const { pool, connects, setups } = slowPool(t, {});
-    const read = pool.read(prepared('SELECT 1'), []);
+    const { pool, connects, open } = slowPool(t, {});
+    const read = sendRead(pool);
     await settle();
     pool.hosts.generation += 1;
-    connects[0]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
+    await open(0);
     await read;
     assert.equal(connects.length, 1);
   });
 
   it('does not treat a server that is too slow for a ping as unreachable', async (t) => {
-    const { pool, connects, setups } = slowPool(t, { pingTimeoutMs: 1 });
-    const ping = pool.ping(prepared('SELECT 1'));
-    await assert.rejects(ping, { message: 'the database does not answer in time' });
+    const { pool, connects, open } = slowPool(t, { pingTimeoutMs: 1 });
+    const ping = sendPing(pool);
+    await assert.rejects(ping, noAnswer);
     assert.equal(connects.length, 1);
-    connects[0]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
-    await settle();
+    await open(0);
     assert.equal(pool.hosts.failure, undefined);
     await pool.read(prepared('SELECT 1'), [], undefined, 'pings');
     assert.equal(connects.length, 1, 'the next ping uses the connection');
@@ -1180,19 +1104,13 @@ describe('a PostgreSQL pool', () => {
 
   it('leaves a host, and ends its calls, if it accepts connections but answers no statement', async (t) => {
     const limits = { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 };
-    const { pool, connects, setups, destroyed } = slowPool(t, limits);
-    const read = pool.read(prepared('SELECT 1'), []);
-    await settle();
-    connects[0]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
+    const { pool, destroyed, tick, accept, open } = slowPool(t, limits);
+    const read = sendRead(pool);
+    await open(0);
     await read;
     pool.hosts.check();
-    await settle();
-    connects[1]?.resolve();
-    await settle();
-    t.mock.timers.tick(100);
-    await settle();
+    await accept(1);
+    await tick(100);
     assert.notEqual(pool.hosts.failure, undefined);
     assert.equal(pool.hosts.generation, 1, 'no earlier connection is used again');
     assert.deepEqual(destroyed, ['postgres://a', 'postgres://a'], 'the probe and the open connection');
@@ -1200,41 +1118,30 @@ describe('a PostgreSQL pool', () => {
 
   it('keeps a host that completes a statement while it accepts no connection, as a busy pooler', async (t) => {
     const limits = { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 };
-    const { pool, connects, setups, destroyed } = slowPool(t, limits);
-    const read = () => pool.read(prepared('SELECT 1'), []);
-    const first = read();
-    await settle();
-    connects[0]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
+    const { pool, destroyed, tick, accept, open } = slowPool(t, limits);
+    const first = sendRead(pool);
+    await open(0);
     await first;
     const check = async () => {
       pool.hosts.check();
-      await settle();
-      connects.at(-1)?.resolve();
-      await settle();
+      await accept(-1);
     };
     await check();
-    await read();
-    t.mock.timers.tick(100);
-    await settle();
+    await sendRead(pool);
+    await tick(100);
     assert.equal(pool.hosts.failure, undefined);
     assert.equal(destroyed.length, 1, 'only the probe is ended');
     await check();
-    t.mock.timers.tick(100);
-    await settle();
+    await tick(100);
     assert.notEqual(pool.hosts.failure, undefined, 'statements before the check do not count');
   });
 
   it('leaves a host that does not answer the first statement of a connection', async (t) => {
-    const { pool, connects, destroyed } = slowPool(t, { hosts, statementTimeoutMs: 10_000 });
+    const { pool, connects, destroyed, tick, accept } = slowPool(t, { hosts, statementTimeoutMs: 10_000 });
     const aborter = new AbortController();
-    const read = pool.read(prepared('SELECT 1'), [], aborter.signal);
-    await settle();
-    connects[0]?.resolve();
-    await settle();
-    t.mock.timers.tick(settings.waitTimeoutMs);
-    await settle();
+    const read = sendRead(pool, aborter.signal);
+    await accept(0);
+    await tick(settings.waitTimeoutMs);
     assert.deepEqual(destroyed, ['postgres://a']);
     assert.equal(connects.length, 3, 'the search connects to both hosts');
     aborter.abort();
@@ -1242,50 +1149,39 @@ describe('a PostgreSQL pool', () => {
   });
 
   it('does not use a connection to an earlier host, or the result of its check, after a search', async (t) => {
-    const { pool, connects, setups } = slowPool(t, { hosts });
-    const read = pool.read(prepared('SELECT 1'), []);
+    const { pool, connects, open } = slowPool(t, { hosts });
+    const read = sendRead(pool);
     await settle();
     pool.hosts.check();
     await settle();
     const search = pool.hosts.recover();
     await settle();
     assert.equal(connects.length, 4, 'of the read, of the check, and of the probes of both hosts');
-    connects[3]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
+    await open(3);
     await search;
     connects[1]?.reject(fromSystem('ENOTFOUND'));
-    connects[0]?.resolve();
-    await settle();
-    setups[1]?.resolve({ rows: [session] });
-    await settle();
+    await open(0);
     assert.equal(pool.hosts.failure, undefined);
     assert.equal(connects.length, 5, 'the read connects to the other host');
-    connects[4]?.resolve();
-    await settle();
-    setups[2]?.resolve({ rows: [session] });
+    await open(4);
     await read;
   });
 
   it('ends the probe of a host that hangs when a search has found another', async (t) => {
-    const { pool, connects, setups, destroyed } = slowPool(t, { hosts });
+    const { pool, destroyed, open } = slowPool(t, { hosts });
     const search = pool.hosts.recover();
-    await settle();
-    connects[1]?.resolve();
-    await settle();
-    setups[0]?.resolve({ rows: [session] });
+    await open(1);
     await search;
     await settle();
     assert.deepEqual(destroyed, ['postgres://a']);
   });
 
   it('keeps the probes of a search when it leaves a host that hangs', async (t) => {
-    const { pool, destroyed } = slowPool(t, { hosts, pingTimeoutMs: 100 });
+    const { pool, destroyed, tick } = slowPool(t, { hosts, pingTimeoutMs: 100 });
     pool.hosts.check();
     pool.hosts.recover().catch(() => {});
     await settle();
-    t.mock.timers.tick(100);
-    await settle();
+    await tick(100);
     assert.deepEqual(destroyed, ['postgres://a'], 'only the check ends');
   });
 });
@@ -1382,15 +1278,13 @@ describe('a write that a read-only PostgreSQL rejects', () => {
 
 it('a statement without a result makes the pool check the host, and loses its connection at its limit', async (t) => {
   const hung = Promise.withResolvers<object>();
-  const pool = poolOf(
-    fakeDriver(() => hung.promise),
-    { ...settings, pingTimeoutMs: 500 },
-  );
+  const driver = fakeDriver(() => hung.promise);
+  const pool = poolOf(driver, { ...settings, pingTimeoutMs: 500 });
   const check = t.mock.method(pool.hosts, 'check', () => undefined);
   const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const read = assert.rejects(pool.read(prepared('SELECT 1'), []));
-  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  const read = assert.rejects(sendRead(pool));
+  await settle();
   // The server gets a second more to end the statement itself.
   const limitMs = settings.statementTimeoutMs + 1_000;
   for (const [ms, checks, kills] of [
@@ -1406,24 +1300,22 @@ it('a statement without a result makes the pool check the host, and loses its co
   await pool.close();
 });
 
-it('a ping without an answer makes the pool use none of its earlier connections again', async () => {
-  let opened = 0;
-  const { driver, statements } = heldDriver(async () => {
-    opened += 1;
-  });
+it('a ping without an answer makes the pool use none of its earlier connections again', async (t) => {
+  const connect = t.mock.fn(async () => {});
+  const { driver, statements } = heldDriver(connect);
   const pool = poolOf(driver, { ...settings, pingTimeoutMs: 1 });
   const read = async () => {
-    const call = pool.read(prepared('SELECT 1'), []);
+    const call = sendRead(pool);
     const before = statements.length;
     while (statements.length === before) await nextTurn();
     statements.at(-1)?.resolve({ rows: [] });
     await call;
   };
   await read();
-  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
+  await assert.rejects(sendPing(pool), unavailable);
   const ping = statements.at(-1);
   await read();
-  assert.equal(opened, 3);
+  assert.equal(connect.mock.callCount(), 3);
   ping?.resolve({ rows: [] });
   await pool.close();
 });
@@ -1436,10 +1328,8 @@ for (const [first, expected, effect] of [
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const aborter = new AbortController();
     t.mock.method(AbortSignal, 'timeout', () => aborter.signal);
-    let opened = 0;
-    const { driver, statements } = heldDriver(async () => {
-      opened += 1;
-    });
+    const connect = t.mock.fn(async () => {});
+    const { driver, statements } = heldDriver(connect);
     const pool = poolOf(driver, settings);
     const start = async (kind: 'read' | 'ping') => {
       const call = kind === 'ping' ? pool.ping({ text: kind }) : pool.read({ text: kind }, []);
@@ -1453,27 +1343,25 @@ for (const [first, expected, effect] of [
     read.end();
     await read.call;
     aborter.abort(new DOMException('', 'TimeoutError'));
-    await assert.rejects(ping.call, { kind: 'unavailable' });
+    await assert.rejects(ping.call, unavailable);
     ping.end();
     const next = await start('read');
     next.end();
     await next.call;
-    assert.equal(opened, expected);
+    assert.equal(connect.mock.callCount(), expected);
     await pool.close();
   });
 }
 
 it('a statement that runs for 100 ms after its call was aborted loses its connection', async (t) => {
   const hung = Promise.withResolvers<object>();
-  const pool = poolOf(
-    fakeDriver(() => hung.promise),
-    settings,
-  );
+  const driver = fakeDriver(() => hung.promise);
+  const pool = poolOf(driver, settings);
   const kill = t.mock.method(Connection.prototype, 'kill', () => hung.reject(new Error('lost')));
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const stop = new AbortController();
-  const read = pool.read(prepared('SELECT 1'), [], stop.signal);
-  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+  const read = sendRead(pool, stop.signal);
+  await settle();
   stop.abort();
   await assert.rejects(read, { kind: 'cancelled' });
   t.mock.timers.tick(99);
