@@ -6,6 +6,8 @@ import { until } from './until.ts';
 export interface Session {
   /** Sends a statement and resolves to its rows. */
   query<Row extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
+  /** Changes the database of the session, such as `SET fsync = off`, for sessions that begin later. */
+  alterDatabase(change: string): Promise<void>;
   /** Locks a table until `unlock`, so that every statement on it waits. */
   lock(table: string): Promise<void>;
   unlock(): Promise<void>;
@@ -29,6 +31,9 @@ export async function openSession(t: TestContext, url: string): Promise<Session>
     AND application_name <> 'test' AND backend_type = 'client backend'`;
   return {
     query,
+    async alterDatabase(change) {
+      await query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} ${change}`);
+    },
     async lock(table) {
       await query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
     },

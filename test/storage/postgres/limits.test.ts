@@ -4,29 +4,25 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { userQuery } from '../../../src/conformance/fixture.ts';
 import type { ErrorKind } from '../../../src/domain/errors.ts';
-import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
-import { preparedDatabases } from './prepared.ts';
+import { storesOf } from './prepared.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
-const createDatabase = preparedDatabases(postgres);
-
-async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
-  const url = await createDatabase();
-  const store = await openPostgresStore(url, options);
-  t.after(() => store.close());
-  return { store, url };
-}
+const open = storesOf(postgres);
 
 describe('a pool whose connections are all in use', () => {
   it('limits the number of waiting calls and their time, rejects the others, and stays ready', async (t) => {
-    const { store, url } = await open(t, { ...patient, poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
-    const session = await openSession(t, url);
+    const { store, session } = await open(t, {
+      ...patient,
+      poolSize: 2,
+      maxWaiting: 3,
+      waitTimeoutMs: 1_500,
+    });
     await store.users.create({ name: 'Ada' });
     await session.lock('posts');
     const running = [store.posts(1).count({}), store.posts(1).count({})];
@@ -53,8 +49,7 @@ describe('writes that wait for a locked record', () => {
   ]) {
     it(`leave ${poolSize - blocked} of ${poolSize} connections to reads`, async (t) => {
       // Neither the writes nor the reads beyond these limits may keep out the others.
-      const { store, url } = await open(t, { ...patient, poolSize, maxWaiting: 2 * poolSize });
-      const session = await openSession(t, url);
+      const { store, session } = await open(t, { ...patient, poolSize, maxWaiting: 2 * poolSize });
       await store.users.create({ name: 'Ada' });
       await session.query(`BEGIN; UPDATE users SET name = 'Grace'`);
       const names = Array.from({ length: 3 * poolSize }, (_, i) => `Ada ${i}`);
@@ -64,22 +59,24 @@ describe('writes that wait for a locked record', () => {
       const reads = await Promise.all(names.map(() => store.users.get(1)));
       assert.deepEqual(new Set(reads.map((user) => user?.name)), new Set(['Ada']));
       await session.unlock();
-      const written = await Promise.all(writes);
-      assert.deepEqual(
-        written.map((user) => user?.name),
-        names,
-      );
+      const written = (await Promise.all(writes)).map((user) => user?.name);
+      assert.deepEqual(written, names);
     });
   }
 });
 
-it('a role with fewer connections than the pool serves all calls', async (t) => {
+/** Creates a database with a role of its own, whose password is `old`. */
+async function createOwner(t: TestContext, prefix: string, options = '') {
   const url = new URL(await postgres.createDatabase());
-  const name = `limited_${url.pathname.slice(1)}`;
+  const name = `${prefix}_${url.pathname.slice(1)}`;
   const session = await openSession(t, url.href);
-  await session.query(`CREATE ROLE ${name} LOGIN PASSWORD 'limited' CONNECTION LIMIT 3`);
-  await session.query(`ALTER DATABASE ${url.pathname.slice(1)} OWNER TO ${name}`);
-  [url.username, url.password] = [name, 'limited'];
+  await session.query(`CREATE ROLE ${name} LOGIN PASSWORD 'old' ${options}`);
+  await session.alterDatabase(`OWNER TO ${name}`);
+  return { session, name, url: Object.assign(url, { username: name, password: 'old' }) };
+}
+
+it('a role with fewer connections than the pool serves all calls', async (t) => {
+  const { session, name, url } = await createOwner(t, 'limited', 'CONNECTION LIMIT 3');
   // Without a feed, whose own connections would show the pool that the server is no longer full.
   const store = await openPostgresStore(url.href, { ...patient, changesKept: 0 });
   t.after(() => store.close());
@@ -103,12 +100,7 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
 });
 
 it('a server that refuses further connections causes a warning, and the open connections serve', async (t) => {
-  const url = new URL(await postgres.createDatabase());
-  const name = `renewed_${url.pathname.slice(1)}`;
-  const session = await openSession(t, url.href);
-  await session.query(`CREATE ROLE ${name} LOGIN PASSWORD 'old'`);
-  await session.query(`ALTER DATABASE ${url.pathname.slice(1)} OWNER TO ${name}`);
-  [url.username, url.password] = [name, 'old'];
+  const { session, name, url } = await createOwner(t, 'renewed');
   const warnings: string[] = [];
   const onWarning = (warning: string) => warnings.push(warning);
   const store = await openPostgresStore(url.href, { ...patient, onWarning });
@@ -124,8 +116,7 @@ it('a server that refuses further connections causes a warning, and the open con
 
 describe('a PostgreSQL call whose signal is aborted', () => {
   it('ends at once while it waits or runs, and releases its connection', async (t) => {
-    const { store, url } = await open(t, { ...patient, poolSize: 3 });
-    const session = await openSession(t, url);
+    const { store, session } = await open(t, { ...patient, poolSize: 3 });
     await store.users.create({ name: 'Ada' });
     await session.lock('users');
     const controller = new AbortController();
@@ -146,8 +137,7 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   });
 
   it('gives up its place in the queue', async (t) => {
-    const { store, url } = await open(t, { poolSize: 1, maxWaiting: 1, waitTimeoutMs: 20_000 });
-    const session = await openSession(t, url);
+    const { store, session } = await open(t, { poolSize: 1, maxWaiting: 1, waitTimeoutMs: 20_000 });
     await store.users.create({ name: 'Ada' });
     await session.lock('users');
     const running = store.users.get(1);
@@ -174,8 +164,7 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   });
 
   it('keeps the connection when the statement ends soon', async (t) => {
-    const { store, url } = await open(t, { poolSize: 1 });
-    const session = await openSession(t, url);
+    const { store, session } = await open(t, { poolSize: 1 });
     await store.users.create({ name: 'Ada' });
     const seen = new Set(await session.backends());
     for (let i = 0; i < 100; i += 1) {
@@ -192,12 +181,10 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   });
 
   it('fails as deadline-exceeded instead of cancelled when its deadline has passed', async (t) => {
-    const { store, url } = await open(t, patient);
-    const session = await openSession(t, url);
+    const { store, session } = await open(t, patient);
     await session.lock('users');
-    const { result, ms } = await timed(
-      kindOf(store.users.list(userQuery(), { signal: AbortSignal.timeout(50) })),
-    );
+    const list = store.users.list(userQuery(), { signal: AbortSignal.timeout(50) });
+    const { result, ms } = await timed(kindOf(list));
     assert.equal(result, 'deadline-exceeded');
     assert.ok(ms < 20_000, `left after ${ms} ms`);
     await session.unlock();
@@ -211,8 +198,7 @@ describe('PostgreSQL statements that wait', () => {
   ];
   for (const [options, expected] of limits) {
     it(`fail with ${expected} with the options ${inspect(options)}`, async (t) => {
-      const { store, url } = await open(t, options);
-      const session = await openSession(t, url);
+      const { store, session } = await open(t, options);
       await session.lock('users');
       assert.equal(await kindOf(store.users.get(1)), expected);
       assert.equal(await kindOf(store.users.create({ name: 'Ada' })), expected);

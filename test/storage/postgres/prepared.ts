@@ -1,5 +1,7 @@
-import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import type { TestContext } from 'node:test';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import type { TestPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
 
 /**
  * Returns a function that creates a database with the empty tables of a store. It copies one, because creating the
@@ -15,5 +17,16 @@ export function preparedDatabases(postgres: TestPostgres): () => Promise<string>
   return async () => {
     original ??= prepare();
     return postgres.createDatabase(await original);
+  };
+}
+
+/** Opens a store with these options, and a session, in a new database. */
+export function storesOf(postgres: TestPostgres, defaults: PostgresStoreOptions = {}) {
+  const createDatabase = preparedDatabases(postgres);
+  return async (t: TestContext, options: PostgresStoreOptions = {}) => {
+    const url = await createDatabase();
+    const store = await openPostgresStore(url, { ...defaults, ...options });
+    t.after(() => store.close());
+    return { store, url, session: await openSession(t, url) };
   };
 }
