@@ -25,6 +25,7 @@ import { openTestPostgres, type TestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
+import { closeAfter } from '../support/close-after.ts';
 import { runCommand } from '../support/command.ts';
 import { failNextSync } from '../support/failing-sync.ts';
 import { fetch } from '../support/fetch.ts';
@@ -155,8 +156,7 @@ describe('export and import', () => {
     const again = await runCommand(['export', '--database', b]);
     assert.equal(again.stdout, exported.stdout);
 
-    const store = await openStore(b);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(b));
     const { value } = await store.users.create({ name: 'next' });
     assert.equal(value.id, 7, 'the id of the deleted user must not be reused');
   });
@@ -200,8 +200,7 @@ describe('export and import', () => {
 `;
     const imported = await runCommand(['import', '--database', url], { input });
     assert.equal(imported.code, 0, imported.stderr);
-    const store = await openStore(url);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(url));
     assert.equal((await store.posts(1).get(1))?.version, 1);
   });
 
@@ -249,8 +248,7 @@ describe('export and import', () => {
   it('work while the store is written', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    const store = await openStore(a);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(a));
     await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
     // Several batches, so that users are created between the last read of users and that of posts.
     const posts = Array.from({ length: 10_000 }, (_, i) => ({
@@ -286,8 +284,7 @@ describe('export and import', () => {
     const file = join(folder, 'all.ndjson');
     await fillStore(a, addManyPosts);
     await runCommand(['export', file, '--database', a]);
-    const store = await openStore(b);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(b));
     const importing = runCommand(['import', file, '--database', b]);
     await until(async () => (await store.summary()).posts.count > 0, 'the first batch', 30_000, 0);
     const created = await store.posts(1).create({ title: 'new', body: '' });
@@ -406,8 +403,7 @@ describe('export and import', () => {
     const { stdout: input } = await runCommand(['export', '--database', source]);
     const { code, stderr } = await runCommand(['import', '--database', target], { input });
     assert.equal(code, 0, stderr);
-    const store = await openStore(target);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(target));
     assert.equal((await store.users.create({ name: 'Grace' })).value.id, 2);
   });
 
@@ -590,8 +586,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
 
   it('assigns no id of a partial file to a new record, also after a conflict', async (t) => {
     const database = await newStore(t);
-    const store = await openStore(database);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(database));
     await store.users.create({ name: 'Bob' });
     const input = `${user}\n{"type":"user","id":50,"name":"Eve"}\n`;
     const { code, stderr } = await runCommand(['import', '--partial', '--database', database], { input });
@@ -737,8 +732,7 @@ describe('copy', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a, addManyPosts);
-    const source = await openStore(a);
-    t.after(() => source.close());
+    const source = closeAfter(t, await openStore(a));
     let isOver = false;
     const copying = runCommand(['copy', '--from', a, '--to', b]).finally(() => {
       isOver = true;
@@ -782,8 +776,7 @@ describe('copy', () => {
       const to = from.replace(/^postgres(ql)?:/, (scheme) =>
         scheme === 'postgres:' ? 'postgresql:' : 'postgres:',
       );
-      const store = await openStore(from);
-      t.after(() => store.close());
+      const store = closeAfter(t, await openStore(from));
       if (what === 'filled') await store.users.create({ name: 'Ada' });
       const { code, stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
       assert.deepEqual([code, stdout], [2, '']);
@@ -823,8 +816,7 @@ describe('copy', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
-    const target = await openStore(b);
-    t.after(() => target.close());
+    const target = closeAfter(t, await openStore(b));
     await target.users.create({ name: 'another user' });
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
@@ -914,8 +906,7 @@ describe('backup', () => {
     await writing;
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^backed up .*live\.db to .*copy\.db\n$/);
-    const copy = await openStore(`sqlite:${file}`);
-    t.after(() => copy.close());
+    const copy = closeAfter(t, await openStore(`sqlite:${file}`));
     const { users } = await copy.summary();
     assert.equal(users.count, users.lastId);
     assert.ok(users.count <= created);

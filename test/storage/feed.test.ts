@@ -7,6 +7,7 @@ import { importPosition } from '../../src/domain/change.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { openTestPostgres, patient } from '../kit/postgres.ts';
+import { closeAfter } from '../support/close-after.ts';
 import { checkFeed, followTogether, isWhole, Replica, writeAtRandom } from './random-writes.ts';
 import { temporaryFolder } from './temporary.ts';
 
@@ -23,8 +24,7 @@ for (const [name, open] of Object.entries(stores)) {
   const seed = Math.floor(Math.random() * 1_000_000);
   describe(`the feed of ${name} under random writes (seed ${seed})`, () => {
     it('gives all followers the same changes, and they add up to the content of the store', async (t) => {
-      const store = await open();
-      t.after(() => store.close());
+      const store = closeAfter(t, await open());
       const feed = feedOf(store);
       const load = { seed, writers: 16, writes: 30 };
       const [changes] = await Promise.all([followTogether(feed, load), writeAtRandom(store, load)]);
@@ -32,8 +32,7 @@ for (const [name, open] of Object.entries(stores)) {
     });
 
     it('brings a list that was read during writes to the current state', async (t) => {
-      const store = await open();
-      t.after(() => store.close());
+      const store = closeAfter(t, await open());
       const feed = feedOf(store);
       const load = { seed: seed + 1, writers: 8, writes: 30 };
       const writing = writeAtRandom(store, load);
@@ -58,8 +57,7 @@ for (const [name, open] of Object.entries(stores)) {
     });
 
     it('contains the deleted posts of a user by id, however they were imported', async (t) => {
-      const store = await open();
-      t.after(() => store.close());
+      const store = closeAfter(t, await open());
       const feed = feedOf(store);
       await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
       const posts = [5, 9, 2].map((id) => ({ id, userId: 1, title: 'a', body: '', version: 1 }));
@@ -74,8 +72,7 @@ for (const [name, open] of Object.entries(stores)) {
     });
 
     it('continues after an import at the time in microseconds, which no source has reached', async (t) => {
-      const store = await open();
-      t.after(() => store.close());
+      const store = closeAfter(t, await open());
       const before = importPosition();
       await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
       assert.ok((await feedOf(store).position()) >= before);
@@ -94,8 +91,7 @@ for (const [name, open] of Object.entries(stores)) {
         };
         return setInterval(runSafely, ms);
       });
-      const store = await open();
-      t.after(() => store.close());
+      const store = closeAfter(t, await open());
       const feed = feedOf(store);
       const failure = new Error('a watcher failed');
       let woken = Promise.withResolvers<void>();

@@ -5,14 +5,14 @@ import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { DomainError } from '../../src/domain/errors.ts';
 import { openStore, persistentUrlForms, sqlitePath, urlForms } from '../../src/storage/open.ts';
+import { closeAfter } from '../support/close-after.ts';
 import { temporaryFolder } from './temporary.ts';
 
 const folder = temporaryFolder();
 
 describe('openStore', () => {
   it('opens memory:', async (t) => {
-    const store = await openStore('memory:');
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore('memory:'));
     assert.deepEqual((await store.users.create({ name: 'Ada' })).value, { id: 1, name: 'Ada', version: 1 });
   });
 
@@ -24,8 +24,7 @@ describe('openStore', () => {
     ['a path in folders that are missing', `sqlite:${folder}/new/newer/users.db`, 'new/newer/users.db'],
   ] as const) {
     it(`opens a SQLite file by ${what}`, async (t) => {
-      const store = await openStore(url);
-      t.after(() => store.close());
+      const store = closeAfter(t, await openStore(url));
       await store.ping();
       assert.ok(existsSync(join(folder, file)));
     });
@@ -36,16 +35,14 @@ describe('openStore', () => {
   });
 
   it('passes the options on', async (t) => {
-    const bounded = await openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 1 });
-    t.after(() => bounded.close());
+    const bounded = closeAfter(t, await openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 1 }));
     const writing = bounded.users.create({ name: 'Ada' });
     await assert.rejects(bounded.users.create({ name: 'Bob' }), { kind: 'overloaded' });
     await writing;
     await assert.rejects(openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 0 }), RangeError);
 
     let now = 0;
-    const timed = await openStore('memory:', { now: () => now, idempotencyTtlMs: 10 });
-    t.after(() => timed.close());
+    const timed = closeAfter(t, await openStore('memory:', { now: () => now, idempotencyTtlMs: 10 }));
     const options = { idempotency: { key: 'k', fingerprint: 'f' } };
     await timed.users.create({ name: 'Ada' }, options);
     now = 10;

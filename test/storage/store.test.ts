@@ -9,6 +9,7 @@ import { openStore } from '../../src/storage/open.ts';
 import { createStore } from '../../src/storage/store.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
 import { refuses } from '../domain/refuses.ts';
+import { closeAfter } from '../support/close-after.ts';
 import { temporaryFolder } from './temporary.ts';
 
 const folder = temporaryFolder();
@@ -64,8 +65,7 @@ it('a store of `await using` is closed at the end of its block', async () => {
 
 describe('a store that responds at once', () => {
   it('does not read the signal of a caller unless it is aborted', async (t) => {
-    const store = await openStore(`sqlite:${folder}/signal.db`);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(`sqlite:${folder}/signal.db`));
     const options = {
       isAborted: false,
       get signal(): AbortSignal {
@@ -78,8 +78,7 @@ describe('a store that responds at once', () => {
   });
 
   it('rejects a call whose signal is already aborted', async (t) => {
-    const store = await openStore('memory:');
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore('memory:'));
     const options = { isAborted: true, signal: AbortSignal.abort() };
     await assert.rejects(async () => store.users.get(1, options), { kind: 'cancelled' });
   });
@@ -87,8 +86,7 @@ describe('a store that responds at once', () => {
 
 for (const url of ['memory:', `sqlite:${folder}/fields.db`]) {
   it(`a store at ${url.slice(0, 6)} takes only the fields of a record that a host gives a value`, async (t) => {
-    const store = await openStore(url);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openStore(url));
     const { value: ada } = await store.users.create({ name: 'Ada', role: 'x' });
     await store.posts(1).create({ title: 'a', body: '' });
     const nameless: object = { name: undefined };

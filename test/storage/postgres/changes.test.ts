@@ -14,6 +14,7 @@ import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { send } from '../../support/client.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { startService } from '../../support/service.ts';
 import { preparedDatabases } from './prepared.ts';
 
@@ -27,8 +28,7 @@ interface Opened {
 }
 
 async function openAt(t: TestContext, url: string, options?: PostgresStoreOptions): Promise<Opened> {
-  const store = await openPostgresStore(url, { ...patient, ...options });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(url, { ...patient, ...options }));
   const { changes: feed } = store;
   assert(feed, 'the store has no feed of changes');
   return { store, feed };
@@ -615,8 +615,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.deepEqual(page, { changes: [], next: imported, more: false });
     await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
     assert.equal(await feed.position(), imported, 'the position must not change without a write');
-    const without = await openPostgresStore(url, { changesKept: 0 });
-    t.after(() => without.close());
+    const without = closeAfter(t, await openPostgresStore(url, { changesKept: 0 }));
     assert.equal(without.changes, undefined);
     await without.users.create({ name: 'unseen' });
     const source = await openPostgresStore(url, { mustExist: true });
@@ -643,8 +642,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
       const takeWrites = (isTaking: boolean) =>
         session.alterDatabase(`SET default_transaction_read_only = ${!isTaking}`);
       if (mode === 'off') await takeWrites(false);
-      const without = await openPostgresStore(url, { ...patient, changesKept: 0 });
-      t.after(() => without.close());
+      const without = closeAfter(t, await openPostgresStore(url, { ...patient, changesKept: 0 }));
       if (mode === 'off') await takeWrites(true);
       await write(without);
       if (mode === 'on') await takeWrites(false);
@@ -701,8 +699,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { store, url, session } = await open(t);
     await store.users.create({ name: 'Ada' });
     await session.query('DROP TABLE changes');
-    const source = await openPostgresStore(url, { mustExist: true });
-    t.after(() => source.close());
+    const source = closeAfter(t, await openPostgresStore(url, { mustExist: true }));
     assert.equal((await source.summary()).users.count, 1);
   });
 
@@ -712,8 +709,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const message =
       /: the sequence changes_position_seq has CACHE 2, so readers would miss changes: set CACHE 1$/;
     await assert.rejects(openPostgresStore(url), { message });
-    const source = await openPostgresStore(url, { mustExist: true });
-    t.after(() => source.close());
+    const source = closeAfter(t, await openPostgresStore(url, { mustExist: true }));
     assert.equal((await source.summary()).users.count, 0, 'an export is possible');
     await assert.rejects(source.users.create({ name: 'Ada' }), (error) => /CACHE 2/.test(inspect(error)));
     const store = await openPostgresStore(url, { changesKept: 0 });

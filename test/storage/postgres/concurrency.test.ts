@@ -8,6 +8,7 @@ import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { storesOf } from './prepared.ts';
 
 const postgres = await openTestPostgres();
@@ -35,8 +36,7 @@ it('a store that waits for another process to migrate the schema reports it, unl
 describe('two stores with one database', () => {
   async function openTwo(t: TestContext): Promise<[Store, Store, string]> {
     const { store, url } = await open(t, patient);
-    const other = await openPostgresStore(url, patient);
-    t.after(() => other.close());
+    const other = closeAfter(t, await openPostgresStore(url, patient));
     return [store, other, url];
   }
 
@@ -226,8 +226,7 @@ describe('idempotency keys in PostgreSQL', () => {
 
   it('are in use until the first request ends, and then every store replays its response', async (t) => {
     const { store, url, session } = await open(t);
-    const other = await openPostgresStore(url);
-    t.after(() => other.close());
+    const other = closeAfter(t, await openPostgresStore(url));
     await delayInserts(session);
     const first = store.users.create({ name: 'first' }, { idempotency });
     await session.untilBlocked(1);
@@ -244,8 +243,7 @@ describe('idempotency keys in PostgreSQL', () => {
 
   it('are not in use by requests to a service in another schema of the database', async (t) => {
     const { store, url, session } = await open(t);
-    const other = await openPostgresStore(await postgres.createSchema(url));
-    t.after(() => other.close());
+    const other = closeAfter(t, await openPostgresStore(await postgres.createSchema(url)));
     await delayInserts(session);
     const first = store.users.create({ name: 'first' }, { idempotency });
     await session.untilBlocked(1);
@@ -354,8 +352,7 @@ it('a statement that fails because of another transaction is retried', async (t)
   const { store, url, session } = await open(t);
   await session.alterDatabase("SET default_transaction_isolation = 'serializable'");
   await store.users.create({ name: 'Ada' });
-  const strict = await openPostgresStore(url, { poolSize: 3 });
-  t.after(() => strict.close());
+  const strict = closeAfter(t, await openPostgresStore(url, { poolSize: 3 }));
   await session.query('BEGIN; UPDATE users SET version = 2');
   // An update fails once for each other transaction at most, and so five times. It has six attempts.
   const updates = Array.from({ length: 5 }, (_, i) => strict.users.update(1, { name: `name ${i}` }));

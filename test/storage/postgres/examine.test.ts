@@ -12,6 +12,7 @@ import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { preparedDatabases } from './prepared.ts';
 
 const durable = { fsync: 'on', full_page_writes: 'on' };
@@ -265,8 +266,7 @@ describe('the examination of a PostgreSQL database', () => {
       CREATE ROLE counter LOGIN PASSWORD 'counter';
       GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO counter`);
     [url.username, url.password] = ['counter', 'counter'];
-    const store = await openPostgresStore(url.href);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url.href));
     await assert.rejects(store.summary());
     const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'].join(', ');
     for (const right of ['SELECT', 'UPDATE']) {
@@ -400,8 +400,7 @@ describe('the examination of a PostgreSQL database', () => {
     ['on', 'off'],
   ] as const) {
     it(`reports a server whose data a crash can damage, with fsync = ${fsync}`, async (t) => {
-      const other = await startPostgres({ fsync, full_page_writes });
-      t.after(() => other.close());
+      const other = closeAfter(t, await startPostgres({ fsync, full_page_writes }));
       assert.deepEqual(await problemsOf(other.server.url()), [
         `warn HOST: fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit on`,
       ]);
@@ -439,8 +438,7 @@ describe('the examination of a PostgreSQL database', () => {
   it('advises to look for locks when a lock delays its statements, but not when no server responds', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
-    const hanging = await openForwarder(postgres.server.port);
-    t.after(() => hanging.close());
+    const hanging = closeAfter(t, await openForwarder(postgres.server.port));
     hanging.freeze();
     await session.lock('users');
     const locked = examinePostgres(url.href);
@@ -455,8 +453,7 @@ describe('the examination of a PostgreSQL database', () => {
   it('reports a server whose connection is lost during the examination', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
-    const forwarder = await openForwarder(postgres.server.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(postgres.server.port));
     await session.lock('meta');
     url.port = String(forwarder.port);
     const examination = examinePostgres(url.href);

@@ -15,6 +15,7 @@ import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { createCertificate } from '../../support/certificate.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 
 describe('the hosts of a database URL', () => {
@@ -152,8 +153,7 @@ describe('a store with several hosts', async () => {
   }
 
   async function open(t: TestContext, url: string, options?: PostgresStoreOptions): Promise<Store> {
-    const store = await openPostgresStore(url, options);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, options));
     return store;
   }
 
@@ -207,8 +207,7 @@ describe('a store with several hosts', async () => {
   });
 
   it('cannot be opened when no host accepts writes, and the error has the reason of each', async (t) => {
-    const hanging = await openForwarder(primary.port);
-    t.after(() => hanging.close());
+    const hanging = closeAfter(t, await openForwarder(primary.port));
     hanging.freeze();
     const [refusing, behind, silent] = [
       '127.0.0.1:1',
@@ -226,11 +225,9 @@ describe('a store with several hosts', async () => {
   });
 
   it('leaves a host that hangs, and uses the next one as soon as it accepts writes', async (t) => {
-    const hanging = await openForwarder(primary.port);
-    t.after(() => hanging.close());
+    const hanging = closeAfter(t, await openForwarder(primary.port));
     // Accepts no connection until it simulates a server that was promoted.
-    const other = await openForwarder(1);
-    t.after(() => other.close());
+    const other = closeAfter(t, await openForwarder(1));
     const limits = { pingTimeoutMs: 300, waitTimeoutMs: 1_000 };
     const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, `127.0.0.1:${other.port}`), limits);
     // On a busy machine a call may take longer than its limit here.
@@ -253,8 +250,7 @@ describe('a store with several hosts', async () => {
   });
 
   it('leaves a host that hangs even if the only calls are pings', async (t) => {
-    const hanging = await openForwarder(primary.port);
-    t.after(() => hanging.close());
+    const hanging = closeAfter(t, await openForwarder(primary.port));
     const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, primary), { pingTimeoutMs: 1_000 });
     await store.ping();
     hanging.freeze();

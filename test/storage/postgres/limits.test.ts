@@ -8,6 +8,7 @@ import { openPostgresStore, type PostgresStoreOptions } from '../../../src/stora
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 import { storesOf } from './prepared.ts';
 
@@ -78,8 +79,7 @@ async function createOwner(t: TestContext, prefix: string, options = '') {
 it('a role with fewer connections than the pool serves all calls', async (t) => {
   const { session, name, url } = await createOwner(t, 'limited', 'CONNECTION LIMIT 3');
   // Without a feed, whose own connections would show the pool that the server is no longer full.
-  const store = await openPostgresStore(url.href, { ...patient, changesKept: 0 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(url.href, { ...patient, changesKept: 0 }));
   const createMany = () => Promise.all(Array.from({ length: 40 }, () => store.users.create({ name: 'Ada' })));
   const untilOpen = (count: number) =>
     until(async () => {
@@ -103,8 +103,7 @@ it('a server that refuses further connections causes a warning, and the open con
   const { session, name, url } = await createOwner(t, 'renewed');
   const warnings: string[] = [];
   const onWarning = (warning: string) => warnings.push(warning);
-  const store = await openPostgresStore(url.href, { ...patient, onWarning });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(url.href, { ...patient, onWarning }));
   await session.query(`ALTER ROLE ${name} PASSWORD 'new'`);
   await session.lock('users');
   const reads = Array.from({ length: 3 }, () => store.users.get(1));

@@ -10,6 +10,7 @@ import { openForwarder } from '../../kit/forwarder.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 import { preparedDatabases } from './prepared.ts';
 
@@ -21,8 +22,7 @@ const createDatabase = preparedDatabases(postgres);
 async function open(t: TestContext, options?: PostgresStoreOptions, port?: number) {
   const database = new URL(await createDatabase()).pathname.slice(1);
   const url = server.url(database);
-  const store = await openPostgresStore(server.url(database, port), options);
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(server.url(database, port), options));
   return { store, url, database };
 }
 
@@ -151,8 +151,7 @@ describe('a PostgreSQL server that stops under load and restarts', () => {
 
 describe('a PostgreSQL server that is down', () => {
   it('is not contacted for each call', async (t) => {
-    const forwarder = await openForwarder(server.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(server.port));
     const { store } = await open(t, {}, forwarder.port);
     const load = startLoad(t, store);
     await until(async () => load.created.length > 50, 'the load runs', 60_000);
@@ -171,8 +170,7 @@ describe('a PostgreSQL server that is down', () => {
 
 describe('a network that stops delivering packets', () => {
   it('is detected, and the database is used again as soon as the network recovers', async (t) => {
-    const forwarder = await openForwarder(server.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(server.port));
     const limits = { statementTimeoutMs: 1_000, waitTimeoutMs: 1_000, pingTimeoutMs: 1_000 };
     const { store } = await open(t, limits, forwarder.port);
     await untilConnected(store);
@@ -193,8 +191,7 @@ describe('a network that stops delivering packets', () => {
 
 describe('PostgreSQL sessions that are dead without a closed connection', () => {
   it('are all replaced after a ping has used one', async (t) => {
-    const forwarder = await openForwarder(server.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(server.port));
     const { store } = await open(t, { ...patient, pingTimeoutMs: 200 }, forwarder.port);
     await untilConnected(store);
     // On a busy machine a ping may take longer than its limit here.
@@ -210,8 +207,7 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
   });
 
   it('delay the feed of changes for a short time only', async (t) => {
-    const forwarder = await openForwarder(server.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(server.port));
     const { store } = await open(t, {}, forwarder.port);
     await store.users.create({ name: 'Ada' });
     // Concurrent reads open both connections of the feed.
@@ -245,8 +241,7 @@ describe('a commit that waits for a standby', () => {
     // The setting hides the warning of the server, unless each session changes it.
     const options = encodeURIComponent('-c client_min_messages=error');
     const limits = { ...patient, statementTimeoutMs: 1_000 };
-    const store = await openPostgresStore(`${url}?options=${options}`, limits);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(`${url}?options=${options}`, limits));
     t.after(() => requireStandbys(''));
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
     const create = () => store.users.create({ name: 'Ada' }, { idempotency });
@@ -273,8 +268,7 @@ describe('a standby of PostgreSQL', () => {
       await requireStandbys('');
     });
     const standby = await postgres.createStandby();
-    const forwarder = await openForwarder(standby.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(standby.port));
     const { store: first, database } = await open(t);
     for (let i = 0; i < 3; i += 1) await first.users.create({ name: `user ${i}` });
     await requireStandbys('*');
@@ -288,8 +282,7 @@ describe('a standby of PostgreSQL', () => {
       'the standby has all changes',
     );
 
-    const store = await openPostgresStore(server.url(database, forwarder.port));
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(server.url(database, forwarder.port)));
     assert.equal((await store.users.get(1))?.name, 'user 0');
     assert.equal(await kindOf(store.ping()), 'unavailable');
     assert.equal(await kindOf(store.users.create({ name: 'refused' })), 'unavailable');

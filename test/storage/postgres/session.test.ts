@@ -6,6 +6,7 @@ import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { failuresOfMicrotasks } from '../microtasks.ts';
 
 const postgres = await openTestPostgres();
@@ -64,8 +65,7 @@ describe('a session of a PostgreSQL store', () => {
     const { createDatabase, server, close } = await startPostgres();
     t.after(close);
     const url = await createDatabase();
-    const store = await openPostgresStore(url, { poolSize: 1 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 1 }));
     const seen = await noteSettings(await openSession(t, url));
     await store.users.create({ name: 'Ada' });
     assert.equal((await seen())?.['synchronous_commit'], 'on');
@@ -91,8 +91,7 @@ describe('a session of a PostgreSQL store', () => {
     const url = await postgres.createDatabase();
     // As in Vitest and Jest: not disposable.
     t.mock.method(globalThis, 'setTimeout', () => ({ unref() {} }));
-    const store = await openPostgresStore(url, { poolSize: 1 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 1 }));
     assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
   });
 
@@ -124,8 +123,7 @@ describe('a session of a PostgreSQL store', () => {
 
   it('ignores a warning of a trigger', async (t) => {
     const url = await postgres.createDatabase();
-    const store = await openPostgresStore(url);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url));
     await (await openSession(t, url)).query(`
       CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
@@ -138,8 +136,7 @@ describe('a session of a PostgreSQL store', () => {
 
   it('prepares its statements again after the type of a column has changed', async (t) => {
     const url = await postgres.createDatabase();
-    const store = await openPostgresStore(url, { poolSize: 2 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 2 }));
     const { value } = await store.users.create({ name: 'Ada' });
     // Both connections prepare the read.
     await Promise.all([store.users.get(1), store.users.get(1)]);
@@ -149,8 +146,7 @@ describe('a session of a PostgreSQL store', () => {
 
   it('sends a write again after the type of a column has changed', async (t) => {
     const url = await postgres.createDatabase();
-    const store = await openPostgresStore(url, { poolSize: 1, changesKept: 0 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 1, changesKept: 0 }));
     for (const name of ['Ada', 'Bob']) await store.users.create({ name });
     assert.equal(await store.users.delete(1), true);
     await (await openSession(t, url)).query('ALTER TABLE users ALTER name TYPE varchar(200)');
@@ -159,8 +155,7 @@ describe('a session of a PostgreSQL store', () => {
 
   it('returns whole records after the columns with JSON have been converted to jsonb', async (t) => {
     const url = await postgres.createDatabase();
-    const store = await openPostgresStore(url, { poolSize: 1 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 1 }));
     const admin = await openSession(t, url);
     await admin.query('ALTER TABLE changes ALTER record TYPE jsonb');
     await admin.query('ALTER TABLE idempotency_keys ALTER response TYPE jsonb');
@@ -177,8 +172,7 @@ describe('a session of a PostgreSQL store', () => {
   it('deletes users with posts after a column that an operator added has been dropped', async (t) => {
     const url = await postgres.createDatabase();
     const admin = await openSession(t, url);
-    const store = await openPostgresStore(url, { poolSize: 1 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, { poolSize: 1 }));
     await admin.query('ALTER TABLE posts ADD note text');
     for (const id of [1, 2]) {
       await store.users.create({ name: 'Ada' });
@@ -219,8 +213,7 @@ describe('a session of a PostgreSQL store', () => {
 
 it('a PostgreSQL store keeps an idempotency key for idempotencyTtlMs', async (t) => {
   const url = await postgres.createDatabase();
-  const store = await openPostgresStore(url, { idempotencyTtlMs: 1_000_000_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(url, { idempotencyTtlMs: 1_000_000_000 }));
   await store.users.create({ name: 'Ada' }, keyed('key'));
   const session = await openSession(t, url);
   const [row] = await session.query<{ s: number }>(

@@ -11,6 +11,7 @@ import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { until } from '../../kit/until.ts';
 import { send } from '../../support/client.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { startService } from '../../support/service.ts';
 import { failuresOfMicrotasks } from '../microtasks.ts';
 
@@ -127,8 +128,7 @@ it('reads from standbys', async (all) => {
 
   /** Opens a store with one user and a standby, which has answered a read and now hangs. */
   async function openHanging(t: TestContext) {
-    const forwarder = await openForwarder(quick.port);
-    t.after(() => forwarder.close());
+    const forwarder = closeAfter(t, await openForwarder(quick.port));
     const { store, reads, untilAnswered } = await open(
       t,
       urlOf(primary),
@@ -184,8 +184,7 @@ it('reads from standbys', async (all) => {
   });
 
   await all.test('never use a standby of another cluster', async (t) => {
-    const other = await startPostgres({}, { isCopy: false });
-    t.after(() => other.close());
+    const other = closeAfter(t, await startPostgres({}, { isCopy: false }));
     await other.server.query(`CREATE DATABASE ${database}`);
     const foreign = await openPostgresStore(other.server.url(database));
     for (const name of ['foreign', 'last']) await create(foreign, name);

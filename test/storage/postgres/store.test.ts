@@ -16,6 +16,7 @@ import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { checkMigrated } from '../migrated.ts';
 import { contractStores } from './contract.ts';
 import { preparedDatabases } from './prepared.ts';
@@ -37,8 +38,7 @@ async function queryAt(url: string, sql: string): Promise<Record<string, unknown
 
 async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
   const url = await createDatabase();
-  const store = await openPostgresStore(url, { ...patient, ...options });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore(url, { ...patient, ...options }));
   return { store, url };
 }
 
@@ -54,8 +54,7 @@ describe('HAProxy in front of PostgreSQL', { skip: noHaproxy }, () => {
   it('forwards the connections of a store', async (t) => {
     const url = await createSchema();
     assert.equal(url, haproxy?.through(url));
-    const store = await openPostgresStore(url, patient);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, patient));
     await store.ping();
   });
 });
@@ -126,8 +125,7 @@ describe('opening a PostgreSQL store', () => {
       await session.query(toIt);
       const warnings: string[] = [];
       const onWarning = (message: string) => warnings.push(message);
-      const store = await openPostgresStore(url, { ...patient, onWarning, mustExist: true });
-      t.after(() => store.close());
+      const store = closeAfter(t, await openPostgresStore(url, { ...patient, onWarning, mustExist: true }));
       const from = `the schema is migrated from version ${version} to `;
       assert.equal(warnings.filter((message) => message.startsWith(from)).length, 1);
       await checkMigrated(store);
@@ -147,8 +145,7 @@ describe('opening a PostgreSQL store', () => {
     t.after(() => Object.assign(pg.defaults, { binary, query_timeout }));
     // A migration takes longer than this millisecond.
     Object.assign(pg.defaults, { binary: true, query_timeout: 1 });
-    const store = await openPostgresStore(url, patient);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, patient));
     const { value } = await store.users.create({ name: 'Ada' });
     assert.deepEqual(value, { id: 1, name: 'Ada', version: 1 });
     assert.deepEqual(await store.users.get(1), value);
@@ -176,8 +173,7 @@ describe('opening a PostgreSQL store', () => {
     await session.query('CREATE SCHEMA "a new, earlier one"');
     const name = new URL(url).pathname.slice(1);
     await session.query(`ALTER DATABASE ${name} SET search_path = "a new, earlier one", public`);
-    const store = await openPostgresStore(url, patient);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, patient));
     await checkMigrated(store);
     const schemas = await session.query(
       `SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('meta', 'changes')`,
@@ -190,8 +186,7 @@ describe('opening a PostgreSQL store', () => {
     // A published table without a replica identity rejects updates.
     await queryAt(url, 'CREATE PUBLICATION everything FOR ALL TABLES');
     await assert.rejects(openPostgresStore(url, { ...patient, changesKept: 0 }), /replica identity/);
-    const store = await openPostgresStore(url, patient);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, patient));
     assert.equal((await store.users.create({ name: 'Ada' })).value.name, 'Ada');
   });
 

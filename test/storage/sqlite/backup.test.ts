@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url';
 import { addUsers, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/tools.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { runTool } from '../../support/tool.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -27,8 +28,7 @@ const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 describe('a backup of a SQLite file', () => {
   it('contains all records of the file, and can be opened as a store', async (t) => {
     const folder = temporaryFolder();
-    const store = await openSqliteStore(join(folder, 'users.db'));
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(join(folder, 'users.db')));
     await addUsers(store, 'Ada:admin', 'Bob', 'gone');
     await store.users.delete(3);
     await store.posts(1).create({ title: 'title', body: 'line 1\nline 2' });
@@ -39,8 +39,7 @@ describe('a backup of a SQLite file', () => {
       readdirSync(folder).filter((name) => name.includes('backup')),
       ['backup.db'],
     );
-    const copy = await openSqliteStore(join(folder, 'backup.db'));
-    t.after(() => copy.close());
+    const copy = closeAfter(t, await openSqliteStore(join(folder, 'backup.db')));
     assert.deepEqual(await copy.summary(), await store.summary());
     assert.deepEqual(await copy.exportRows('users', 0, 10), await store.exportRows('users', 0, 10));
     assert.deepEqual(await copy.exportRows('posts', 0, 10), await store.exportRows('posts', 0, 10));
@@ -53,8 +52,7 @@ describe('a backup of a SQLite file', () => {
 
   it('is consistent while the file is written, and ends', async (t) => {
     const folder = temporaryFolder();
-    const store = await openSqliteStore(join(folder, 'users.db'));
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(join(folder, 'users.db')));
     // Thousands of pages, so that the backup needs several steps.
     const filler = Array.from({ length: 2_000 }, (_, i) => ({ id: i + 1, name: `user ${i}`, version: 1 }));
     await store.importRows('users', filler);
@@ -81,8 +79,7 @@ describe('a backup of a SQLite file', () => {
     const pages = progress.at(-1)?.[1];
     assert.ok(progress.every(([done, total], i) => total === pages && done >= (progress[i - 1]?.[0] ?? 0)));
     assert.deepEqual(progress.at(-1), [pages, pages]);
-    const db = new DatabaseSync(target, { readOnly: true });
-    t.after(() => db.close());
+    const db = closeAfter(t, new DatabaseSync(target, { readOnly: true }));
     const { pairs } = { ...db.prepare("SELECT count(*) AS pairs FROM users WHERE name = 'pair'").get() };
     assert.equal(Number(pairs) % 2, 0);
     assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
@@ -94,16 +91,14 @@ describe('a backup of a SQLite file', () => {
     await addUsers(store, 'Ada');
     await store.close();
     await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
-    const copy = await openSqliteStore(join(folder, 'backup.db'));
-    t.after(() => copy.close());
+    const copy = closeAfter(t, await openSqliteStore(join(folder, 'backup.db')));
     assert.equal(await copy.users.count({}), 1);
   });
 
   it('is rejected while the index of the log is missing, and creates no other index', async (t) => {
     const folder = temporaryFolder();
     const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
-    const store = await openSqliteStore(source);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(source));
     await addUsers(store, 'Ada');
     renameSync(`${source}-shm`, `${source}-moved`);
     const message = /locked by another process, and \S+\/users\.db-shm is missing$/;
@@ -111,8 +106,7 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual(readdirSync(folder).toSorted(), ['users.db', 'users.db-moved', 'users.db-wal']);
     renameSync(`${source}-moved`, `${source}-shm`);
     await backupSqlite(source, target);
-    const copy = await openSqliteStore(target);
-    t.after(() => copy.close());
+    const copy = closeAfter(t, await openSqliteStore(target));
     assert.equal(await copy.users.count({}), 1);
   });
 

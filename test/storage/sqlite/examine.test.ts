@@ -25,6 +25,7 @@ import { examineSqlite, examineVersion } from '../../../src/storage/sqlite/exami
 import { schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const original = join(temporaryFolder(), 'users.db');
@@ -65,8 +66,7 @@ function problems(findings: readonly Finding[]): string[] {
 /** A copy of the files of a store that is in use, as after a kill of its process. */
 async function copyInUse(t: TestContext): Promise<string> {
   const path = makeFile();
-  const store = await openSqliteStore(path);
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore(path));
   await store.users.create({ name: 'Ada' });
   const folder = temporaryFolder();
   cpSync(dirname(path), folder, { recursive: true });
@@ -90,8 +90,7 @@ describe('the examination of a SQLite file', () => {
 
   it('finds no problem in a file that is in use, and reads its log', async (t) => {
     const path = makeFile();
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     assert.deepEqual(problemsOf(path), []);
     assert.ok(
@@ -117,16 +116,14 @@ describe('the examination of a SQLite file', () => {
 
   it('reports an unfinished write of a program without a write-ahead log, not as damage', async (t) => {
     const path = makeFile();
-    const other = new DatabaseSync(path);
-    t.after(() => other.close());
+    const other = closeAfter(t, new DatabaseSync(path));
     // With so small a cache, a part of the write is already in the file.
     other.exec("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN; UPDATE users SET role = 'admin'");
     const copy = join(temporaryFolder(), basename(path));
     cpSync(dirname(path), dirname(copy), { recursive: true });
     const problem = `warn /${basename(path)}-journal has an unfinished write, so the data is not checked`;
     assert.deepEqual(problemsOf(copy), [problem]);
-    const store = await openSqliteStore(copy);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(copy));
     assert.equal(await store.users.count({ role: 'admin' }), 0);
     // Some programs empty a journal after the write, and keep it.
     writeFileSync(`${copy}-journal`, '');
@@ -143,8 +140,7 @@ describe('the examination of a SQLite file', () => {
     utimesSync(path, 1e9, 1e9);
     assert.deepEqual(problems(examineSqlite(path)), [`warn ${path} was written during its check`]);
     copyFileSync(original, path);
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    closeAfter(t, await openSqliteStore(path));
     utimesSync(path, 1e9, 1e9);
     const [damage = '', ...others] = problems(examineSqlite(path));
     assert.match(damage, /^fail .*users \?#%\.db cannot be read: /);
@@ -153,8 +149,7 @@ describe('the examination of a SQLite file', () => {
 
   it('reports a file that another process has locked, not as damaged', (t) => {
     const path = makeFile();
-    const db = new DatabaseSync(path);
-    t.after(() => db.close());
+    const db = closeAfter(t, new DatabaseSync(path));
     db.exec('PRAGMA journal_mode = WAL; CREATE TABLE more (id)');
     db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT');
     assert.deepEqual(problemsOf(path), [`warn /${basename(path)} is locked by another process`]);
@@ -281,8 +276,7 @@ describe('the examination of a SQLite file', () => {
 
   it('reports a write-ahead log that was written in the future', async (t) => {
     const path = makeFile();
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     utimesSync(`${path}-wal`, 4e9, 4e9);
     const [first = '', ...others] = problemsOf(path);

@@ -31,6 +31,7 @@ import { hasDamagedHeader } from '../../../src/storage/sqlite/log-header.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -147,15 +148,13 @@ describe('the file of a SQLite store', () => {
     const db = new DatabaseSync(path);
     db.exec(`VACUUM INTO '${copy}'`);
     db.close();
-    const store = await openSqliteStore(copy);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(copy));
     await store.users.create({ name: 'Ada' });
     assert.ok(existsSync(`${copy}-wal`));
   });
 
   it('stores SQL in the name of a user as data', async (t) => {
-    const store = await openSqliteStore(join(temporaryFolder(), 'users.db'));
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(join(temporaryFolder(), 'users.db')));
     await store.users.create({ name: "x'); DELETE FROM users; --" });
     assert.equal(await store.users.count({}), 1);
   });
@@ -241,8 +240,7 @@ describe('the file of a SQLite store', () => {
 
     it('a SQLite file is rejected when another process keeps it locked', async (t) => {
       const path = join(temporaryFolder(), 'users.db');
-      const db = new DatabaseSync(path);
-      t.after(() => db.close());
+      const db = closeAfter(t, new DatabaseSync(path));
       db.exec('CREATE TABLE t (x); BEGIN EXCLUSIVE');
       const opening = openSqliteStore(path, { busyTimeoutMs: 100 });
       await assert.rejects(
@@ -267,8 +265,7 @@ describe('the file of a SQLite store', () => {
     for (const { rootpage, page_size } of pages)
       bytes.fill(0xff, (Number(rootpage) - 1) * Number(page_size), Number(rootpage) * Number(page_size));
     writeFileSync(path, bytes);
-    const damaged = await openSqliteStore(path);
-    t.after(() => damaged.close());
+    const damaged = closeAfter(t, await openSqliteStore(path));
     await rejects(damaged.users.get(1), 'unavailable');
     await rejects(damaged.users.list(userQuery()), 'unavailable');
     await rejects(damaged.users.count({}), 'unavailable');
@@ -312,8 +309,7 @@ describe('the files of a SQLite store that is in use', () => {
   async function open(t: TestContext) {
     const folder = join(temporaryFolder(), 'data');
     const path = join(folder, 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     await store.ping();
     const notReady = async (problem: string) => {
@@ -363,8 +359,7 @@ describe('the files of a SQLite store that is in use', () => {
     );
     await store.close();
     for (const suffix of ['-wal', '-shm']) rmSync(path + suffix);
-    const restored = await openSqliteStore(path);
-    t.after(() => restored.close());
+    const restored = closeAfter(t, await openSqliteStore(path));
     assert.equal(await restored.users.count({}), 1);
   });
 
@@ -376,8 +371,7 @@ describe('the files of a SQLite store that is in use', () => {
   for (const [what, replace] of [...gone, copied]) {
     it(`keep their log while users.db is ${what} when the first write opens it`, async (t) => {
       const { path, store } = await open(t);
-      const second = await openSqliteStore(path);
-      t.after(() => second.close());
+      const second = closeAfter(t, await openSqliteStore(path));
       const log = readFileSync(`${path}-wal`);
       renameSync(path, `${path}.away`);
       replace(path);
@@ -427,8 +421,7 @@ describe('the files of a SQLite store that is in use', () => {
       assert.ok(examineSqlite(copy).some(({ level, what }) => level === 'fail' && what.endsWith(problem)));
       overwrite(log, offset);
     }
-    const opened = await openSqliteStore(copy);
-    t.after(() => opened.close());
+    const opened = closeAfter(t, await openSqliteStore(copy));
     assert.equal(await opened.users.count({}), 1);
   });
 
@@ -526,8 +519,7 @@ describe('the files of a SQLite store that is in use', () => {
     truncateSync(`${path}-wal`);
     await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
     await store.close();
-    const reopened = await openSqliteStore(path);
-    t.after(() => reopened.close());
+    const reopened = closeAfter(t, await openSqliteStore(path));
     assert.deepEqual(await reopened.users.get(1), { id: 1, name: 'Ada', version: 1 });
     await backupSqlite(path, `${path}.backup`);
   });
@@ -573,8 +565,7 @@ describe('the files of a SQLite store that is in use', () => {
   ] as const) {
     it(`are not opened again while ${what}`, async (t) => {
       const path = join(temporaryFolder(), 'users.db');
-      const store = await openSqliteStore(path);
-      t.after(() => store.close());
+      const store = closeAfter(t, await openSqliteStore(path));
       await store.users.create({ name: 'Ada' });
       for (const suffix of suffixes) renameSync(path + suffix, `${path}-moved${suffix}`);
       const { kind, message } = await refusal(path, { busyTimeoutMs: 0 });
@@ -582,8 +573,7 @@ describe('the files of a SQLite store that is in use', () => {
       assert.match(message, /locked by another process, and \S+\/users\.db-shm is missing$/);
       assert.equal(existsSync(`${path}-shm`), false, 'a second index would let processes overwrite commits');
       for (const suffix of suffixes) renameSync(`${path}-moved${suffix}`, path + suffix);
-      const second = await openSqliteStore(path);
-      t.after(() => second.close());
+      const second = closeAfter(t, await openSqliteStore(path));
       assert.equal(await second.users.count({}), 1);
       await store.users.create({ name: 'Bob' });
       assert.equal(await second.users.count({}), 2);
@@ -593,12 +583,10 @@ describe('the files of a SQLite store that is in use', () => {
   it('are opened after they were copied without the index of the log', async (t) => {
     const folder = temporaryFolder();
     const [path, copy] = [join(folder, 'users.db'), join(folder, 'copy.db')];
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     for (const suffix of ['', '-wal']) copyFileSync(path + suffix, copy + suffix);
-    const copied = await openSqliteStore(copy);
-    t.after(() => copied.close());
+    const copied = closeAfter(t, await openSqliteStore(copy));
     assert.equal(await copied.users.count({}), 1);
   });
 });
@@ -781,8 +769,7 @@ describe('the access rights of the files of a SQLite store', () => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o755);
     const path = join(folder, 'made', 'too', 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     assert.deepEqual([path, `${path}-wal`, `${path}-shm`].map(modeOf), ['600', '600', '600']);
     assert.deepEqual([dirname(path), dirname(dirname(path)), folder].map(modeOf), ['700', '700', '755']);

@@ -14,6 +14,7 @@ import { rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { isLogUnused } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { temporaryFolder } from '../temporary.ts';
 import type { ChildRole } from './child.ts';
 
@@ -82,8 +83,7 @@ describe('several processes on one SQLite file', () => {
 
   it('write concurrently, and see the writes of the others', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     const child = start('load', path);
     t.after(() => child.kill('SIGKILL'));
     const lines = createInterface({ input: child.stdout });
@@ -125,8 +125,7 @@ describe('several processes on one SQLite file', () => {
     });
     const [, signal] = await once(child, 'close');
     assert.equal(signal, 'SIGKILL');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     for (const line of acknowledged) {
       const id = Number.parseInt(line, 10);
       assert.equal(`${id} ${(await store.users.get(id))?.name}`, line);
@@ -138,8 +137,7 @@ describe('several processes on one SQLite file', () => {
 
   it('find an emptied log unused while another checkpoint runs, but not one with a write', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path));
     await store.users.create({ name: 'Ada' });
     assert.equal(isLogUnused(path), false);
     using db = new DatabaseSync(path);
@@ -246,8 +244,7 @@ describe('a SQLite file that another process has locked', () => {
 
   it('fails writes as unavailable at the lock timeout, and accepts writes again later', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(path, { busyTimeoutMs: 300 }));
     await store.users.create({ name: 'Ada' });
     const other = lock(path);
     const before = performance.now();
@@ -264,8 +261,7 @@ describe('a SQLite file that another process has locked', () => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
     await store.users.create({ name: 'Ada' });
-    const other = lock(path);
-    t.after(() => other.close());
+    closeAfter(t, lock(path));
     const writing = rejects(store.users.create({ name: 'Bob' }), 'unavailable');
     await store.close();
     await writing;

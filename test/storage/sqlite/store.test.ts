@@ -9,6 +9,7 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const folder = temporaryFolder();
@@ -83,8 +84,7 @@ testRepository('sqlite', openEmpty, {
 testTransfer('sqlite', openEmpty);
 
 test('lists of a SQLite store prepare each of their statements once', async (t) => {
-  const store = await openSqliteStore(newPath());
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore(newPath()));
   const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
   for (const descending of [false, true, false, true]) {
     const sort = [{ field: 'id', descending }] as const;
@@ -94,8 +94,7 @@ test('lists of a SQLite store prepare each of their statements once', async (t) 
 });
 
 test('lists of a SQLite store keep 256 statements, so that clients cannot fill the memory with them', async (t) => {
-  const store = await openSqliteStore(newPath());
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore(newPath()));
   const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
   const list = (number: number) => {
     // A different sort for each number.
@@ -113,8 +112,7 @@ test('lists of a SQLite store keep 256 statements, so that clients cannot fill t
 
 test('a SQLite store keeps an idempotency key until its end, by a clock with fractions of milliseconds', async (t) => {
   let now = 0.5;
-  const store = await openSqliteStore(newPath(), { now: () => now, idempotencyTtlMs: 1_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore(newPath(), { now: () => now, idempotencyTtlMs: 1_000 }));
   const idempotency = { key: 'key', fingerprint: '' };
   const replayed: boolean[] = [];
   for (const at of [0.5, 999.5, 1_000]) {

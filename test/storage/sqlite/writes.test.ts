@@ -13,12 +13,12 @@ import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { WriteQueue } from '../../../src/storage/sqlite/write-queue.ts';
 import { until } from '../../kit/until.ts';
+import { closeAfter } from '../../support/close-after.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ store: Store; path: string }> {
   const path = join(temporaryFolder(), 'users.db');
-  const store = await openSqliteStore(path, options);
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore(path, options));
   return { store, path };
 }
 
@@ -71,8 +71,7 @@ describe('group commit of SQLite', () => {
 
   it('acknowledges a write only after it is committed', async (t) => {
     const { store, path } = await open(t);
-    const other = connect(path);
-    t.after(() => other.close());
+    const other = closeAfter(t, connect(path));
     const find = other.prepare('SELECT name FROM users WHERE id = ?');
     for (let round = 0; round < 5; round += 1) {
       await Promise.all(
@@ -252,8 +251,7 @@ describe('a writer thread that is lost', () => {
       if (source === undefined) throw new Error('no thread could be started');
       return new Worker(source, { eval: true });
     };
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 10_000 });
-    t.after(() => queue.close());
+    const queue = closeAfter(t, new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 10_000 }));
     return queue;
   }
 
@@ -318,8 +316,7 @@ describe('writes that wait too long for their turn', () => {
         parentPort.postMessage({ value: m.map(() => ({ value: true })) });
       })`;
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 });
-    t.after(() => queue.close());
+    const queue = closeAfter(t, new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 }));
     let now = 0;
     t.mock.method(performance, 'now', () => now);
     const first = queue.write('delete', ['users', [1]]);
@@ -379,8 +376,7 @@ it('a commit may take two seconds longer than the wait for a lock until a SQLite
 describe('readiness checks of a SQLite store whose last write failed', () => {
   it('try a write until one succeeds', async (t) => {
     const { store, path } = await open(t, { busyTimeoutMs: 50 });
-    const db = connect(path);
-    t.after(() => db.close());
+    const db = closeAfter(t, connect(path));
     db.exec('BEGIN IMMEDIATE');
     await rejects(store.users.create({ name: 'Ada' }), 'unavailable');
     await rejects(store.ping(), 'unavailable');
@@ -392,8 +388,7 @@ describe('readiness checks of a SQLite store whose last write failed', () => {
 
   it('try one write at a time, so that they do not fill the queue', async (t) => {
     const { store, path } = await open(t, { busyTimeoutMs: 300, maxPendingWrites: 2 });
-    const db = connect(path);
-    t.after(() => db.close());
+    const db = closeAfter(t, connect(path));
     db.exec('BEGIN IMMEDIATE');
     await rejects(store.users.create({ name: 'Ada' }), 'unavailable');
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
@@ -435,8 +430,7 @@ describe('a full disk', () => {
   it('fails writes and readiness but not reads, until there is space again', async (t) => {
     const folder = mountDisk(t, '1m');
     if (folder === undefined) return;
-    const store = await openSqliteStore(join(folder, 'users.db'));
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore(join(folder, 'users.db')));
     await addUsers(store, 'Ada');
     const filler = join(folder, 'filler');
     assert.throws(() => writeFileSync(filler, Buffer.alloc(1024 * 1024)), { code: 'ENOSPC' });
