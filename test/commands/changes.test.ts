@@ -18,6 +18,7 @@ import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { noUsage, runCommand } from '../support/command.ts';
+import { listen } from '../support/listen.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
@@ -62,12 +63,8 @@ async function temporaryFile(t: TestContext): Promise<string> {
 }
 
 /** Starts an HTTP server that is not the service, and resolves to its address. */
-async function listen(t: TestContext, handle: RequestListener): Promise<string> {
-  const server = createServer(handle).listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+async function serve(t: TestContext, handle: RequestListener): Promise<string> {
+  return (await listen(t, createServer(handle))).http;
 }
 
 describe('users-service changes', () => {
@@ -93,7 +90,7 @@ describe('users-service changes', () => {
   it('exits with 0 on SIGTERM while its output is not read, and saves no position of unwritten lines', async (t) => {
     // More than a pipe holds.
     const text = `id: 1\ndata: ${'x'.repeat(1_000_000)}\n\n`;
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(text);
     });
     const state = await temporaryFile(t);
@@ -111,7 +108,7 @@ describe('users-service changes', () => {
   });
 
   it('names the file that it cannot write its position to, for example on a full disk', async (t) => {
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       // As some proxies write it.
       const headers = { 'content-type': 'Text/Event-Stream;charset=utf-8' };
       response.writeHead(200, headers).write('id: 1\ndata: {}\n\n');
@@ -128,7 +125,7 @@ describe('users-service changes', () => {
 
   it('fails if its output has room for only a part of the lines, and saves no position', async (t) => {
     const statuses = [200, 410];
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       response.writeHead(statuses.shift() ?? 410, { 'content-type': 'text/event-stream' });
       response.end(`id: 1\ndata: ${'x'.repeat(100_000)}\n\n`);
     });
@@ -145,7 +142,7 @@ describe('users-service changes', () => {
   });
 
   it('syncs a file of lines to disk before it saves their position', async (t) => {
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 1\ndata: {}\n\n');
     });
     const state = await temporaryFile(t);
@@ -181,7 +178,7 @@ describe('users-service changes', () => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const event = 'data: {}\n\n';
     const { promise: response, resolve: respond } = Promise.withResolvers<ServerResponse>();
-    const url = await listen(t, (_, to) => {
+    const url = await serve(t, (_, to) => {
       to.writeHead(200, { 'content-type': 'text/event-stream' }).write(event);
       respond(to);
     });
@@ -270,7 +267,7 @@ describe('users-service changes', () => {
   });
 
   it('saves the position of the last change that it prints before its position is no longer kept', async (t) => {
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end('id: 5\ndata: {}\n\nevent: gone\ndata: {}\n\n');
     });
@@ -283,7 +280,7 @@ describe('users-service changes', () => {
     const connect = async (status: number) => {
       const statuses = [status, 410];
       // Only a redirect has a location to follow.
-      const url = await listen(t, (_, response) =>
+      const url = await serve(t, (_, response) =>
         response.writeHead(statuses.shift() ?? 200, { location: '/' }).end(),
       );
       const { code, stderr } = await runCommand(['changes', '--url', url]);
@@ -295,7 +292,7 @@ describe('users-service changes', () => {
 
   /** Starts a server that responds with these statuses, one after another, and at 200 with one event. */
   const listenWith = (t: TestContext, ...statuses: number[]) =>
-    listen(t, (_, response) => {
+    serve(t, (_, response) => {
       const status = statuses.shift() ?? 410;
       response.writeHead(status, { 'content-type': 'text/event-stream' });
       response.end(status === 200 ? 'id: 1\ndata: {}\n\n' : '');
@@ -314,7 +311,7 @@ describe('users-service changes', () => {
     recordPauses(t);
     const texts = ['id: 5\ndata: {}\n\n', ': comment\n\n'];
     const positions: unknown[] = [];
-    const url = await listen(t, ({ url: path, headers }, response) => {
+    const url = await serve(t, ({ url: path, headers }, response) => {
       positions.push(headers['last-event-id'] ?? path);
       const text = texts.shift();
       response.writeHead(text === undefined ? 410 : 200, { 'content-type': 'text/event-stream' }).end(text);
@@ -340,7 +337,7 @@ describe('users-service changes', () => {
     const refused = await runCommand(['changes', '--url', http]);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /answers 401: x-api-key is required$/m);
-    const other = await listen(t, (_, response) => response.end('<!doctype html>'));
+    const other = await serve(t, (_, response) => response.end('<!doctype html>'));
     const wrong = await runCommand(['changes', '--url', other]);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /answers 200: not a stream of changes$/m);
@@ -419,11 +416,11 @@ describe('users-service changes', () => {
 
   it('exits with 1 at a redirect, and does not send the key to another server', async (t) => {
     const keys: unknown[] = [];
-    const other = await listen(t, ({ headers }, response) => {
+    const other = await serve(t, ({ headers }, response) => {
       keys.push(headers['x-api-key']);
       response.end();
     });
-    const url = await listen(t, (_, response) => {
+    const url = await serve(t, (_, response) => {
       response.writeHead(307, { location: `${other}/changes?token=hunter2` }).end();
     });
     const { code, stderr } = await runCommand(['changes', '--url', url], { env: { API_KEY: 'secret' } });

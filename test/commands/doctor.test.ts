@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -15,6 +14,7 @@ import { runMain } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
+import { listen } from '../support/listen.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -292,11 +292,7 @@ describe('users-service doctor', () => {
         createServer(),
       ];
       const [http = 0, grpc = 0] = await Promise.all(
-        programs.map(async (program) => {
-          t.after(() => program.close());
-          await once(program.listen(0, '127.0.0.1'), 'listening');
-          return (program.address() as AddressInfo).port;
-        }),
+        programs.map(async (program) => (await listen(t, program)).port),
       );
       const remedy = 'is in use; choose another port, or stop the program there';
       const warnings = [

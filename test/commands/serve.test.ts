@@ -26,6 +26,7 @@ import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { noUsage, runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
+import { listen } from '../support/listen.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -118,14 +119,10 @@ describe('a failed start prints one line with the name of the option, and exits 
   ];
   for (const [name, argv, expected] of rows) {
     it(name, async (t) => {
-      const server = createServer().listen(0, '127.0.0.1');
-      t.after(() => server.close());
-      await once(server, 'listening');
-      const address = server.address();
-      assert.ok(typeof address === 'object' && address !== null);
+      const { port } = await listen(t, createServer());
       const folder = await temporaryFolder(t);
       const env = { PORT: '0', GRPC_PORT: '0', DATABASE_URL: 'memory:' };
-      const { code, stdout, stderr } = await runCommand(argv(String(address.port), folder), { env });
+      const { code, stdout, stderr } = await runCommand(argv(String(port), folder), { env });
       assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
       assert.deepEqual(await readdir(folder), [], 'no database was created');
       const [line = '', ...rest] = stderr.split('\n');

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { after, describe, it } from 'node:test';
 import { startPostgres } from '../kit/postgres.ts';
 import { printed, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
+import { listen } from '../support/listen.ts';
 
 describe('the standbys of --read-database', async () => {
   const postgres = await startPostgres({ fsync: 'on', full_page_writes: 'on' });
@@ -58,11 +59,9 @@ describe('the standbys of --read-database', async () => {
   }
 
   it('a stop of the service does not wait for one that does not respond', async (t) => {
-    const silent = createServer().listen(0, '127.0.0.1');
-    t.after(() => silent.close());
-    await once(silent, 'listening');
+    const silent = createServer();
+    const { port } = await listen(t, silent);
     const connected = once(silent, 'connection');
-    const { port } = silent.address() as AddressInfo;
     // The standby has 5 s to respond. In this process, these seconds never end.
     const source = `const set = setTimeout;
       globalThis.setTimeout = (f, ms, ...args) => set(f, ms === 5_000 ? 2 ** 31 - 1 : ms, ...args);`;

@@ -20,6 +20,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch as fetchDocumented } from '../support/fetch.ts';
+import { listen } from '../support/listen.ts';
 
 /** Mounts the service at `/api` of a host with the route `GET /own`, and resolves to the host's address. */
 type Host = (
@@ -43,15 +44,7 @@ function connect(users: ReturnType<typeof createRequestListener>): NodeListener 
 }
 
 async function listenOn(t: TestContext, server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  return `http://127.0.0.1:${address.port}`;
+  return (await listen(t, server)).http;
 }
 
 const hosts: Readonly<Record<string, Host>> = {
@@ -477,15 +470,9 @@ it('rejects the requests of a node:http2 server', async (t) => {
     // Plain JavaScript may do this. The types of Node.js do not allow it.
     listener(request as unknown as IncomingMessage, response as unknown as ServerResponse),
   );
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  const client = connectHttp2(`http://127.0.0.1:${address.port}`);
-  t.after(() => {
-    client.destroy();
-    server.close();
-  });
+  const { http } = await listen(t, server);
+  const client = connectHttp2(http);
+  t.after(() => client.destroy());
   const requests = [client.request({ ':path': '/users' }), client.request({ ':path': '/users' })];
   for (const request of requests) {
     const [headers] = await once(request.resume(), 'response');

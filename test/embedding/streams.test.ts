@@ -1,30 +1,19 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { listen } from '../support/listen.ts';
 
 // This package has no type declarations.
 const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
-
-async function listen(t: TestContext, server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
-}
 
 // Much shorter than the test, so that a response that waits for a missing event is aborted.
 const limits = { writeTimeoutMs: 2_000 };
@@ -53,7 +42,7 @@ test('streams and long files arrive completely through the compression of Expres
   const app = express();
   app.use(compression());
   app.use(createRequestListener({ repository, publicDir: folder, limits }));
-  const base = await listen(t, createServer(app));
+  const { http: base } = await listen(t, createServer(app));
   const read = async (path: string): Promise<string> => {
     const response = await fetch(base + path, { headers: { 'accept-encoding': 'gzip' } });
     assert.deepEqual([response.status, response.headers.get('content-encoding')], [200, 'gzip'], path);
@@ -72,7 +61,7 @@ test('a file is sent unchanged by a server that buffers more than a chunk', asyn
   const long = noise(1_000_000);
   await writeFile(join(folder, 'long.txt'), long);
   const listener = createRequestListener({ repository: createMemoryStore(), publicDir: folder, limits });
-  const base = await listen(t, createServer({ highWaterMark: 4_000_000 }, listener));
+  const { http: base } = await listen(t, createServer({ highWaterMark: 4_000_000 }, listener));
   const texts = await Promise.all(
     Array.from({ length: 4 }, async () => (await fetch(`${base}/long.txt`)).text()),
   );
@@ -98,7 +87,7 @@ test('middleware of a host may keep the chunks of a file that were sent', async 
   const app = express();
   app.use(keeper);
   app.use(listener);
-  const base = await listen(t, createServer(app));
+  const { http: base } = await listen(t, createServer(app));
   for (const path of ['/long.txt', '/other.txt']) await (await fetch(base + path)).text();
   assert.ok(Buffer.concat(kept).equals(Buffer.from(long)));
 });
@@ -114,7 +103,7 @@ test('the connection of a client that does not read is closed even when the serv
     limits: { writeTimeoutMs: 300 },
     observe: (event) => event.type === 'request' && ended.resolve(event.status),
   });
-  const base = await listen(t, createServer({ highWaterMark: 40_000_000 }, listener));
+  const { http: base } = await listen(t, createServer({ highWaterMark: 40_000_000 }, listener));
   const socket = connect(Number(new URL(base).port), '127.0.0.1').pause();
   t.after(() => socket.destroy());
   socket.write('GET /long.bin HTTP/1.1\r\nHost: localhost\r\n\r\n');
@@ -130,7 +119,7 @@ test('nothing is written to a stream that the host has ended', async (t) => {
     listener(request, response);
     following.resolve(response);
   });
-  const base = await listen(t, server);
+  const { http: base } = await listen(t, server);
   const stalled = connect(Number(new URL(base).port), '127.0.0.1').pause();
   t.after(() => stalled.destroy());
   stalled.write('GET /changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');

@@ -12,17 +12,16 @@ import {
   headersFrame,
   resetFrame,
 } from '../support/grpc-wire.ts';
+import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 
 const kilobytes = (n: number) => Buffer.alloc(n * 1024, 'x');
 
 /** A client, and its connection as the server sees it, with a scheduler that the test controls. */
 async function openPair(t: TestContext) {
-  const server = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  const client = connect(address.port, '127.0.0.1').on('error', () => undefined);
+  const server = createServer({ allowHalfOpen: true });
+  const { port } = await listen(t, server);
+  const client = connect(port, '127.0.0.1').on('error', () => undefined);
   const [socket] = await once(server, 'connection');
   socket.on('error', () => undefined);
   const turns: (() => void)[] = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, IncomingMessage } from 'node:http';
-import { type AddressInfo, Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { duplexPair, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -15,6 +15,7 @@ import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { held, startKit } from '../support/http-kit.ts';
+import { listen } from '../support/listen.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 const nested = (depth: number, open = '[', close = ']') => open.repeat(depth) + close.repeat(depth);
@@ -579,12 +580,8 @@ async function chunksOf(
     message.on('end', resolve);
     handle(message);
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  const { port } = await listen(t, server);
+  const wire = await Wire.open(t, port);
   wire.write(post('/', 'a'.repeat(100_000)));
   await promise;
   return chunks;

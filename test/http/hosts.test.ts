@@ -9,6 +9,7 @@ import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
+import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 
 const loopback = '127.0.0.1';
@@ -153,11 +154,8 @@ test('a mounted listener serves every host name, or only those in allowedHosts',
     [['users.example'], 421],
   ] as const) {
     const server = createServer(createRequestListener({ repository, allowedHosts, publicDir: false }));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    t.after(() => server.close());
-    const address = server.address();
-    assert.ok(typeof address === 'object' && address !== null);
-    const wire = await Wire.open(t, address.port);
+    const { port } = await listen(t, server);
+    const wire = await Wire.open(t, port);
     const request = 'GET /users HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n';
     assert.equal((await wire.write(request).next()).status, status);
   }

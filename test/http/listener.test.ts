@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -13,6 +13,7 @@ import { exchange } from '../kit/raw.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createFace, type HttpKit, startKit } from '../support/http-kit.ts';
+import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 import { Source } from '../support/source.ts';
 
@@ -428,12 +429,7 @@ async function mount(
     if (withNext) face.onRequest(request, response, host);
     else face.onRequest(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return (server.address() as AddressInfo).port;
+  return (await listen(t, server)).port;
 }
 
 const host = [200, 'host'] as const;
@@ -524,12 +520,7 @@ test('pipelined requests beyond the memory for waiting requests are not parsed',
     parsed.set(request.socket, (parsed.get(request.socket) ?? 0) + 1);
     face.onRequest(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
+  const { port } = await listen(t, server);
   const packet = head('GET /hang').repeat(1_000);
   const sockets: Socket[] = [];
   let ended = false;
@@ -565,9 +556,8 @@ test('a request after the last response of its connection is not passed to the h
       passed += 1;
     }),
   );
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => void server.close());
-  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  const { port } = await listen(t, server);
+  const wire = await Wire.open(t, port);
   wire.write(head('GET /stream'));
   await once(wire.socket, 'data');
   const arrived = once(server, 'request');
@@ -691,9 +681,8 @@ test('while no memory is left, a waiting request runs if the host has already re
     await text(request);
     face.onRequest(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => void server.close());
-  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  const { port: own } = await listen(t, server);
+  const wire = await Wire.open(t, own);
   keepBusy(t);
   const { body } = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
   assert.equal(body, '"ran"');

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { it } from 'node:test';
@@ -13,6 +11,7 @@ import { createService } from '../../src/service.ts';
 import { documents } from '../kit/markdown.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 import { runCommand } from '../support/command.ts';
+import { listen } from '../support/listen.ts';
 
 const run = promisify(execFile);
 
@@ -116,8 +115,7 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
     response.writeHead(statuses[names.length - 1] ?? 200, { location: '/elsewhere' }).end();
     if (names.length === statuses.length) resolve(names);
   });
-  await once(webhook.listen(0, '127.0.0.1'), 'listening');
-  t.after(() => webhook.close());
+  const { http: receiver } = await listen(t, webhook);
   const folder = temporaryFolder();
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const command = `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`;
@@ -134,7 +132,7 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
       ...process.env,
       PATH: `${folder}:${process.env['PATH']}`,
       SERVICE: http,
-      WEBHOOK: `http://127.0.0.1:${(webhook.address() as AddressInfo).port}`,
+      WEBHOOK: receiver,
     },
   });
   t.after(() => stdin.destroy());

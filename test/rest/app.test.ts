@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import express from 'express';
@@ -7,16 +6,10 @@ import { createRequestListener, type RequestListenerOptions } from '../../src/re
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { errorOf, send } from '../support/client.ts';
+import { listen } from '../support/listen.ts';
 
 async function serve(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+  return (await listen(t, createServer(listener))).http;
 }
 
 async function mount(t: TestContext, options: Partial<RequestListenerOptions> = {}): Promise<string> {

@@ -10,6 +10,7 @@ import { createRequestListener, DomainError } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 import { errorOf, open, type RequestOptions, send } from '../support/client.ts';
+import { listen } from '../support/listen.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
 import { hasTool, runTool } from '../support/tool.ts';
@@ -525,14 +526,8 @@ describe('GET /changes as a stream', () => {
     const app = express();
     app.use(compression());
     app.use('/api', createRequestListener({ repository, publicDir: false }));
-    const server = createServer(app).listen(0, '127.0.0.1');
-    t.after(() => {
-      server.close();
-      server.closeAllConnections();
-    });
-    await once(server, 'listening');
-    const address = server.address();
-    const base = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    const { http } = await listen(t, createServer(app));
+    const base = `${http}`;
     const headers = { 'accept-encoding': 'gzip' };
     const follower = await Follower.open(t, base, '/api/changes', { headers });
     assert.equal(follower.response.headers['content-encoding'], undefined);

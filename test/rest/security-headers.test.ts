@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { readOptions } from '../../src/config.ts';
@@ -8,6 +7,7 @@ import { createHttpApi } from '../../src/rest/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { send } from '../support/client.ts';
+import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 
 const lines = [
@@ -59,15 +59,8 @@ async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<st
       renderMetrics: () => '',
     },
   );
-  const server = createServer(listener.onRequest).listen(0, '127.0.0.1');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  const { headers } = await fetch(`http://127.0.0.1:${address.port}/nowhere`);
+  const { http } = await listen(t, createServer(listener.onRequest));
+  const { headers } = await fetch(`${http}/nowhere`);
   return headers.get('strict-transport-security');
 }
 

@@ -1,18 +1,14 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { it, type TestContext } from 'node:test';
 import { create, Ledger } from '../kit/ledger.ts';
+import { listen } from '../support/listen.ts';
 
 /** Sends a creation to a server that responds like this. */
 async function createAt(t: TestContext, listener: RequestListener) {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { http } = await listen(t, createServer(listener));
   const intent = new Ledger().add();
-  return { intent, outcome: create(`http://127.0.0.1:${port}`, intent) };
+  return { intent, outcome: create(http, intent) };
 }
 
 const replyWith =

@@ -14,6 +14,7 @@ import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 import { fetch } from '../support/fetch.ts';
+import { listen } from '../support/listen.ts';
 
 /** A service with a memory store on free ports, not yet started. */
 function make(options: ServiceOptions = {}): { service: Service; events: ServiceEvent[] } {
@@ -34,12 +35,8 @@ function types(events: readonly ServiceEvent[]): string[] {
 
 async function takePort(t: TestContext): Promise<{ server: Server; port: number }> {
   const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  return { server, port: address.port };
+  const { port } = await listen(t, server);
+  return { server, port };
 }
 
 /** Lets the HTTP port of each service fail after it has closed. */

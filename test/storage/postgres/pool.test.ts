@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, Socket } from 'node:net';
+import { connect, createServer, type Server, Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { Connection, type PoolSettings, prepared } from '../../../src/storage/postgres/connection.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { until } from '../../kit/until.ts';
+import { listen } from '../../support/listen.ts';
 import { recordPauses } from '../../support/pauses.ts';
 import { type CreateClient, poolOf, session, settings } from './fake-session.ts';
 
@@ -466,11 +467,9 @@ it('a connection is closed by force if the server does not confirm its end for a
 /** A connection over a socket to a server, which also receives the request to cancel its statement. */
 async function connectTo(t: TestContext, server: Server) {
   server.on('connection', (socket) => t.after(() => socket.destroy()));
-  server.listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
+  const { port } = await listen(t, server);
   const accepted = once(server, 'connection');
-  const stream = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const stream = connect(port, '127.0.0.1');
   await Promise.all([accepted, once(stream, 'connect')]);
   const client = Object.assign(new EventEmitter(), { processID: 1, secretKey: 1, connection: { stream } });
   return { stream, connection: new Connection(client as unknown as Client) };
