@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import fs, { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -12,6 +11,7 @@ import { urlForms } from '../../src/storage/open.ts';
 import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
+import { mockBuiltin } from '../support/mock-builtin.ts';
 import { runTool } from '../support/tool.ts';
 
 describe('help and version', () => {
@@ -266,14 +266,9 @@ describe('the text of an error', async () => {
 
   it('of a failed command is the original one although cleaning up fails too', async (t) => {
     const { rm } = fs;
-    t.mock.method(fs, 'rm', async (...given: Parameters<typeof rm>) => {
+    mockBuiltin(t, fs, 'rm', async (...given: Parameters<typeof rm>) => {
       await rm(...given);
       throw new Error('busy');
-    });
-    syncBuiltinESMExports();
-    t.after(() => {
-      t.mock.restoreAll();
-      syncBuiltinESMExports();
     });
     const args = ['import', '--database', 'sqlite:never-created.db'];
     const { code, stderr } = await runCommand(args, { input: 'no JSON' });

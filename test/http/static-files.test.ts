@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { createRequire, syncBuiltinESMExports } from 'node:module';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -10,6 +10,7 @@ import { promisify } from 'node:util';
 import { contentType, listFiles } from '../../src/http/static-files.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
+import { mockBuiltin } from '../support/mock-builtin.ts';
 import { startService } from '../support/service.ts';
 
 const cases: readonly [fileName: string, want: string][] = [
@@ -187,14 +188,9 @@ test('a public folder with a folder on a broken disk fails with its error', asyn
   t.after(() => rm(folder, { recursive: true }));
   await mkdir(join(folder, 'inner'));
   const { readdirSync } = fs;
-  const { mock } = t.mock.method(fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
+  mockBuiltin(t, fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
     if (!path.endsWith('inner')) return readdirSync(path, options);
     throw Object.assign(new Error('i/o error'), { code: 'EIO' });
-  });
-  syncBuiltinESMExports();
-  t.after(() => {
-    mock.restore();
-    syncBuiltinESMExports();
   });
   assert.throws(() => listFiles(folder), { code: 'EIO' });
 });

@@ -14,7 +14,6 @@ import promises, {
   utimes,
   writeFile,
 } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -25,6 +24,7 @@ import type { FailureEvent, RequestEvent } from '../../src/telemetry/events.ts';
 import type { RawResponse } from '../kit/raw.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
+import { mockBuiltin } from '../support/mock-builtin.ts';
 import { startService } from '../support/service.ts';
 import { checkForm } from './wire/table.ts';
 
@@ -371,13 +371,7 @@ type Open = typeof promises.open;
 
 /** Replaces the function that opens files until the test ends. */
 function mockOpen(t: TestContext, replacement: Open = promises.open) {
-  const { mock } = t.mock.method(promises, 'open', replacement);
-  syncBuiltinESMExports();
-  t.after(() => {
-    mock.restore();
-    syncBuiltinESMExports();
-  });
-  return mock;
+  return mockBuiltin(t, promises, 'open', replacement);
 }
 
 /** Swaps files with `swap` immediately before each file of a folder is opened, and back immediately afterwards. */
@@ -522,15 +516,15 @@ test('a small file is read once and then served from memory until it changes', a
   assert.equal((await site.get('/digits.txt', `If-None-Match: ${etag}`)).status, 304);
   assert.equal((await site.get('/digits.txt', 'If-Match: "other"')).status, 412);
   assert.equal((await site.ask('HEAD /digits.txt')).headers['content-length'], '10');
-  assert.equal(opens.callCount(), 0);
+  assert.equal(opens.calls(), 0);
   // The same length, and the same modification time.
   await writeFile(join(site.dir, 'digits.txt'), '9876543210');
   await utimes(join(site.dir, 'digits.txt'), modified, modified);
   assert.equal((await site.get('/digits.txt', `If-None-Match: ${etag}`)).body, '9876543210');
-  assert.equal(opens.callCount(), 1);
+  assert.equal(opens.calls(), 1);
   await settled(join(site.dir, 'digits.txt'));
   for (const n of [1, 2]) assert.equal((await site.get('/link.txt')).body, '9876543210', `link, ${n}`);
-  assert.equal(opens.callCount(), 2, 'the target of a link is cached too');
+  assert.equal(opens.calls(), 2, 'the target of a link is cached too');
   // Another target, with the same length and the same modification time.
   await writeFile(join(site.dir, 'other.txt'), 'abcdefghij');
   await utimes(join(site.dir, 'other.txt'), modified, modified);
@@ -545,7 +539,7 @@ test('a small compressed file is read once and then served from memory until it 
   const ask = async () => (await site.get('/app.js', 'Accept-Encoding: br')).body;
   const opens = mockOpen(t);
   for (const n of [1, 2]) assert.equal(await ask(), 'brotli', `${n}`);
-  assert.equal(opens.callCount(), 1);
+  assert.equal(opens.calls(), 1);
   await writeFile(join(site.dir, 'app.js.br'), 'another');
   assert.equal(await ask(), 'another');
 });
@@ -576,7 +570,7 @@ test('the cache of files stays within its memory limit', async (t) => {
   assert.equal(memory.freeBytes, 5);
   const opens = mockOpen(t);
   await ask();
-  assert.equal(opens.callCount(), 1, 'only one of the two files fits');
+  assert.equal(opens.calls(), 1, 'only one of the two files fits');
   await writeFile(join(dir, 'a'), '');
   for (let i = 0; i < 2; i += 1) {
     assert.equal((await wire.write(head('GET /a')).next()).body, '');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import files from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -13,6 +12,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { examplesOf, operations } from '../kit/openapi.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
+import { mockBuiltin } from '../support/mock-builtin.ts';
 import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 import { stubStore } from '../support/stub-store.ts';
@@ -356,15 +356,8 @@ test('a running service returns every response of the OpenAPI document as docume
   await all.test('503 of a file when the process has no file descriptor left', async (t) => {
     const port = await start(t);
     const full = Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
-    const { mock } = t.mock.method(files, 'open', () => Promise.reject(full));
-    // The named imports of other modules have the mock only after this call.
-    syncBuiltinESMExports();
-    try {
-      for (const path of filePaths) await recorder.record(port, { method: 'GET', path, status: 503 });
-    } finally {
-      mock.restore();
-      syncBuiltinESMExports();
-    }
+    mockBuiltin(t, files, 'open', () => Promise.reject(full));
+    for (const path of filePaths) await recorder.record(port, { method: 'GET', path, status: 503 });
   });
 
   await all.test('404 of a file that was removed', async (t) => {

@@ -1,11 +1,11 @@
-import { syncBuiltinESMExports } from 'node:module';
 import type { TestContext } from 'node:test';
 import timers from 'node:timers/promises';
+import { mockBuiltin } from './mock-builtin.ts';
 
 /** Makes every pause of `node:timers/promises` end at once, and returns their lengths in ms. */
 export function recordPauses(t: TestContext): readonly number[] {
   const pauses: number[] = [];
-  replacePauses(t, async (ms = 1) => void pauses.push(ms));
+  mockBuiltin(t, timers, 'setTimeout', async (ms = 1) => void pauses.push(ms));
   return pauses;
 }
 
@@ -16,15 +16,6 @@ export function recordPauses(t: TestContext): readonly number[] {
 export function holdPauses(t: TestContext): () => void {
   const { promise, resolve } = Promise.withResolvers<void>();
   t.after(() => resolve());
-  replacePauses(t, () => promise);
+  mockBuiltin(t, timers, 'setTimeout', () => promise);
   return resolve;
-}
-
-function replacePauses(t: TestContext, pause: (ms?: number) => Promise<void>): void {
-  const { mock } = t.mock.method(timers, 'setTimeout', pause);
-  syncBuiltinESMExports();
-  t.after(() => {
-    mock.restore();
-    syncBuiltinESMExports();
-  });
 }

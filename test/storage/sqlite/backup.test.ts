@@ -10,7 +10,6 @@ import fs, {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -20,6 +19,7 @@ import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/tools.ts';
 import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
+import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { runTool } from '../../support/tool.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -129,13 +129,8 @@ describe('a backup of a SQLite file', () => {
     const folder = temporaryFolder();
     const path = join(folder, 'users.db');
     await (await openSqliteStore(path)).close();
-    t.mock.method(fs, 'accessSync', () => {
+    mockBuiltin(t, fs, 'accessSync', () => {
       throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
-    });
-    syncBuiltinESMExports();
-    t.after(() => {
-      t.mock.restoreAll();
-      syncBuiltinESMExports();
     });
     const backup = backupSqlite(path, join(folder, 'backup.db'));
     await assert.rejects(backup, /: the disk of \S+users\.db is mounted read-only$/);

@@ -14,7 +14,6 @@ import fs, {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -26,6 +25,7 @@ import { schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
 import { closeAfter } from '../../support/close-after.ts';
+import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const original = join(temporaryFolder(), 'users.db');
@@ -312,7 +312,7 @@ describe('the examination of a SQLite file', () => {
   for (const [what, { free, type = 0xef53 }, problem] of disks) {
     it(`reports ${what}`, (t) => {
       const path = makeFile();
-      mockFs(t, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
+      mockBuiltin(t, fs, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
       const [first = '', ...others] = problemsOf(path);
       assert.match(first, problem ?? /^$/);
       assert.deepEqual(others, []);
@@ -322,39 +322,31 @@ describe('the examination of a SQLite file', () => {
   it('reports a disk with less room than a copy of the file needs', (t) => {
     const path = makeFile();
     truncateSync(path, 2 ** 30 + 1);
-    mockFs(t, 'statfsSync', () => ({ bavail: 2 ** 30, bsize: 1, type: 0xef53 }));
+    mockBuiltin(t, fs, 'statfsSync', () => ({ bavail: 2 ** 30, bsize: 1, type: 0xef53 }));
     assert.deepEqual(problemsOf(path), ['warn the disk of /users ?#%.db (1024 MiB) has 1024 MiB free']);
   });
 
   it('reports a disk that is mounted read-only, and not the rights of the user', (t) => {
     const path = makeFile();
-    mockFs(t, 'accessSync', () => {
-      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
-    });
+    failCalls(t, 'accessSync', 'EROFS', 'read-only file system');
     assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db is mounted read-only']);
   });
 
   it('reports a disk that has become read-only after an error, although its files may be written', async (t) => {
     const path = await copyInUse(t);
-    mockFs(t, 'openSync', () => {
-      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
-    });
+    failCalls(t, 'openSync', 'EROFS', 'read-only file system');
     assert.deepEqual(problemsOf(path), ['fail the disk of /users ?#%.db-wal is mounted read-only']);
   });
 
   it('reports a log that is immutable as a missing right of the user', async (t) => {
     const path = await copyInUse(t);
-    mockFs(t, 'openSync', () => {
-      throw Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
-    });
+    failCalls(t, 'openSync', 'EPERM', 'operation not permitted');
     assert.match(`${problemsOf(path)}`, /^fail the user \S+ cannot write to \/users \?#%\.db-wal$/);
   });
 
   it('reports the error of a disk that fails, not a missing right of the user', async (t) => {
     const path = await copyInUse(t);
-    mockFs(t, 'openSync', () => {
-      throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
-    });
+    failCalls(t, 'openSync', 'EIO', 'i/o error');
     assert.deepEqual(problemsOf(path), ['fail EIO: i/o error']);
   });
 
@@ -388,17 +380,10 @@ describe('the examination of a SQLite file', () => {
   });
 });
 
-/** Replaces a function of `node:fs` until the test ends. */
-function mockFs(
-  t: TestContext,
-  name: 'accessSync' | 'openSync' | 'statfsSync',
-  replacement: () => unknown,
-): void {
-  t.mock.method(fs, name, replacement);
-  syncBuiltinESMExports();
-  t.after(() => {
-    t.mock.restoreAll();
-    syncBuiltinESMExports();
+/** Makes each call of a function of `node:fs` fail with an error of the system. */
+function failCalls(t: TestContext, name: 'accessSync' | 'openSync', code: string, text: string): void {
+  mockBuiltin(t, fs, name, () => {
+    throw Object.assign(new Error(`${code}: ${text}`), { code });
   });
 }
 

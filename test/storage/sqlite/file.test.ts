@@ -16,7 +16,6 @@ import fs, {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -33,6 +32,7 @@ import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/s
 import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
 import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
+import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 async function refusal(path: string, options?: SqliteStoreOptions): Promise<DomainError> {
@@ -661,20 +661,14 @@ describe('the check for a damaged log of SQLite', () => {
       truncateSync(log, 8_000);
       check();
       const { readSync } = fs;
-      t.mock.method(fs, 'readSync', (...args: Parameters<typeof readSync>) => {
+      const { restore } = mockBuiltin(t, fs, 'readSync', (...args: Parameters<typeof readSync>) => {
         if (moment === 'after') readSync(...args);
         truncateSync(log);
         restart(2);
         return moment === 'after' ? logHeaderBytes : readSync(...args);
       });
-      syncBuiltinESMExports();
-      t.after(() => {
-        t.mock.restoreAll();
-        syncBuiltinESMExports();
-      });
       check();
-      t.mock.restoreAll();
-      syncBuiltinESMExports();
+      restore();
       check();
     });
   }
@@ -685,16 +679,11 @@ describe('the check for a damaged log of SQLite', () => {
     restart(2);
     const { readSync } = fs;
     let isTorn = true;
-    t.mock.method(fs, 'readSync', (...args: Parameters<typeof readSync>) => {
+    mockBuiltin(t, fs, 'readSync', (...args: Parameters<typeof readSync>) => {
       const bytes = readSync(...args);
       if (isTorn) headerOf(1).copy(args[1] as Buffer, 24, 24);
       isTorn = false;
       return bytes;
-    });
-    syncBuiltinESMExports();
-    t.after(() => {
-      t.mock.restoreAll();
-      syncBuiltinESMExports();
     });
     check();
   });
