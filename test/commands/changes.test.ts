@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import nodeFs from 'node:fs';
-import fs, { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
+import fs, { open, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable, Writable } from 'node:stream';
@@ -21,6 +20,7 @@ import { noUsage, runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -56,11 +56,7 @@ function startCommand(t: TestContext, args: readonly string[], env: Record<strin
   };
 }
 
-async function temporaryFile(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'changes-'));
-  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
-  return join(folder, 'position');
-}
+const temporaryFile = () => join(temporaryFolder(), 'position');
 
 /** Starts an HTTP server that is not the service, and resolves to its address. */
 async function serve(t: TestContext, handle: RequestListener): Promise<string> {
@@ -71,7 +67,7 @@ describe('users-service changes', () => {
   it('prints each change, exits with 0 on SIGTERM, and continues at the saved position', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     const args = ['--url', `${http}/`, '--state', state];
     await repository.users.create({ name: 'Ada' });
     const first = startCommand(t, args);
@@ -93,7 +89,7 @@ describe('users-service changes', () => {
     const url = await serve(t, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(text);
     });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     const child = spawn(process.execPath, [main, 'changes', '--url', url, '--state', state], {
       env: environment(),
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -113,7 +109,7 @@ describe('users-service changes', () => {
       const headers = { 'content-type': 'Text/Event-Stream;charset=utf-8' };
       response.writeHead(200, headers).write('id: 1\ndata: {}\n\n');
     });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
     const ended = await runTool('sh', ['-c', 'ulimit -f 0; exec "$0" "$@"', ...args]);
     assert.deepEqual(ended, {
@@ -129,7 +125,7 @@ describe('users-service changes', () => {
       response.writeHead(statuses.shift() ?? 410, { 'content-type': 'text/event-stream' });
       response.end(`id: 1\ndata: ${'x'.repeat(100_000)}\n\n`);
     });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
     // 8 blocks of 512 or 1,024 bytes.
     const script = 'ulimit -f 8; exec "$0" "$@" >"$OUTPUT"';
@@ -145,7 +141,7 @@ describe('users-service changes', () => {
     const url = await serve(t, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 1\ndata: {}\n\n');
     });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     await using output = await open(`${state}.lines`, 'w');
     const synced: [fd: number, text: string, hasPosition: boolean][] = [];
     t.mock.method(nodeFs, 'fsyncSync', (fd: number) =>
@@ -271,7 +267,7 @@ describe('users-service changes', () => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end('id: 5\ndata: {}\n\nevent: gone\ndata: {}\n\n');
     });
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     const { code, stdout } = await runCommand(['changes', '--url', url, '--state', state]);
     assert.deepEqual([code, stdout, await readFile(state, 'utf8')], [4, '{}\n', '5\n']);
   });
@@ -324,7 +320,7 @@ describe('users-service changes', () => {
     recordPauses(t);
     const { mock } = t.mock.method(fs, 'writeFile');
     syncBuiltinESMExports();
-    const state = await temporaryFile(t);
+    const state = temporaryFile();
     await runCommand(['changes', '--url', await listenWith(t, 200), '--state', state]);
     assert.deepEqual(
       mock.calls.map(({ arguments: given }) => given),
@@ -465,8 +461,8 @@ describe('users-service changes', () => {
     }
   });
 
-  it('rejects a file without a saved position, and a folder', async (t) => {
-    const state = await temporaryFile(t);
+  it('rejects a file without a saved position, and a folder', async () => {
+    const state = temporaryFile();
     await writeFile(state, 'my diary');
     for (const [path, reason] of [
       [state, ''],

@@ -12,6 +12,7 @@ import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 describe('help and version', () => {
@@ -364,9 +365,8 @@ describe('files and folders of options are checked before the database is create
     ],
   ];
   for (const [name, argv, env, expected] of rows) {
-    it(name, async (t) => {
-      const folder = await mkdtemp(join(tmpdir(), 'files-'));
-      t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
+    it(name, async () => {
+      const folder = temporaryFolder();
       await Promise.all(Object.entries(pem).map(([file, text]) => writeFile(join(folder, file), text)));
       const inFolder = (text: string) => (text === 'none' || text in pem ? join(folder, text) : text);
       const paths = Object.entries(env).map(([variable, text]) => [variable, inFolder(text)]);

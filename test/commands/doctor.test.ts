@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createService } from '../../src/service.ts';
 import { freePorts } from '../kit/free-ports.ts';
@@ -15,6 +14,7 @@ import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -30,17 +30,16 @@ async function doctor(args: readonly string[], nodeVersion?: string) {
   return { code, lines, problems: lines.filter((line) => !line.startsWith('ok')) };
 }
 
-async function temporary(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'doctor-'));
-  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
+async function temporary(files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = temporaryFolder();
   for (const [name, text] of Object.entries(files))
     await writeFile(join(folder, name), text, { mode: 0o600 });
   return folder;
 }
 
 describe('users-service doctor', () => {
-  it('prints a line for each check, changes no data, and exits with 0 without problems', async (t) => {
-    const folder = await temporary(t);
+  it('prints a line for each check, changes no data, and exits with 0 without problems', async () => {
+    const folder = await temporary();
     const { code, stdout } = await runMain([
       'doctor',
       ...free,
@@ -56,14 +55,14 @@ describe('users-service doctor', () => {
     assert.deepEqual(await readdir(folder), []);
   });
 
-  it('exits with 3 for a warning, and with 1 for a failure', async (t) => {
+  it('exits with 3 for a warning, and with 1 for a failure', async () => {
     const memory = [...free, '--database', 'memory:'];
     const warned = await doctor(memory, 'v25.1.0');
     assert.deepEqual(warned.problems, [
       'warn  Node.js v25.1.0; use 24 or 26, with which the service is tested',
     ]);
     assert.equal(warned.code, 3);
-    const folder = await temporary(t, { 'users.db': 'no database '.repeat(100) });
+    const folder = await temporary({ 'users.db': 'no database '.repeat(100) });
     const failed = await doctor([...free, '--database', `sqlite:${folder}/users.db`], 'v25.1.0');
     assert.equal(failed.code, 1);
     assert.match(
@@ -123,7 +122,7 @@ describe('users-service doctor', () => {
 
   it('warns of an old SQLite only with several processes', async (t) => {
     t.mock.method(DatabaseSync.prototype, 'prepare', () => ({ get: () => ({ version: '3.51.2' }) }));
-    const database = ['--database', `sqlite:${await temporary(t)}/users.db`];
+    const database = ['--database', `sqlite:${await temporary()}/users.db`];
     const run = (workers: string) => runCommand(['doctor', ...free, ...database, '--workers', workers]);
     assert.equal((await run('1')).code, 0);
     const { code, stdout } = await run('2');
@@ -141,7 +140,7 @@ describe('users-service doctor', () => {
   });
 
   it('reads a named pipe of API keys once', async (t) => {
-    const pipe = join(await temporary(t), 'keys');
+    const pipe = join(await temporary(), 'keys');
     if ((await runTool('mkfifo', ['-m', '600', pipe])).code !== 0)
       return t.skip('this system has no named pipes');
     const args = [...free, '--database', 'memory:', '--api-keys-file', pipe];
@@ -198,10 +197,10 @@ describe('users-service doctor', () => {
       ],
     ];
     for (const [what, days, daysOld, problem] of rows) {
-      it(`reports a certificate ${what}`, async (t) => {
+      it(`reports a certificate ${what}`, async () => {
         const { cert, key } = createCertificate('x', days, daysOld);
         const { cert: other } = createCertificate('ca', 900);
-        const folder = await temporary(t, { 'cert.pem': `${cert}${other}`, 'key.pem': key });
+        const folder = await temporary({ 'cert.pem': `${cert}${other}`, 'key.pem': key });
         const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
         const { lines, problems } = await doctor([...free, '--database', 'memory:', ...tls]);
         assert.match(lines.join('\n'), /ok {4}\S+: the certificate of CN=ca is valid for \d{3} more days\n/);
@@ -212,7 +211,7 @@ describe('users-service doctor', () => {
 
     it('reports a certificate that is not valid yet, and a key that every user may read', async (t) => {
       const { cert, key } = createCertificate('x', 90);
-      const folder = await temporary(t, { 'cert.pem': cert });
+      const folder = await temporary({ 'cert.pem': cert });
       await writeFile(join(folder, 'key.pem'), key, { mode: 0o644 });
       t.mock.timers.enable({ apis: ['Date'], now: Date.now() - 5 * 24 * 60 * 60 * 1_000 });
       const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
@@ -224,8 +223,8 @@ describe('users-service doctor', () => {
       );
     });
 
-    it('reports a missing certificate in addition to all other checks', async (t) => {
-      const folder = await temporary(t);
+    it('reports a missing certificate in addition to all other checks', async () => {
+      const folder = await temporary();
       const tls = [
         '--tls-cert',
         `${folder}/none`,

@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { printed, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { runCommand } from '../support/command.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const isRoot = process.getuid?.() === 0;
 
 /** Creates a file. With a mode for others, it belongs to a user who is not root. */
-async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'keys-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+async function keysFile(text: string, mode = 0o600): Promise<string> {
+  const folder = temporaryFolder();
   const file = join(folder, 'keys');
   await writeFile(file, text, { mode });
   await chmod(file, mode);
@@ -23,8 +22,8 @@ async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<str
 }
 
 /** Creates a named pipe. */
-async function keysPipe(t: TestContext): Promise<string> {
-  const file = await keysFile(t, '');
+async function keysPipe(): Promise<string> {
+  const file = await keysFile('');
   await rm(file);
   assert.equal((await runTool('mkfifo', ['-m', '600', file])).code, 0);
   return file;
@@ -40,7 +39,7 @@ const statusOf = async (http: string, key: string, method = 'GET') =>
   (await fetch(`${http}/users`, { method, headers: { 'x-api-key': key } })).status;
 
 test('a file of API keys is read at the start, and again at SIGHUP', async (t) => {
-  const file = await keysFile(t, `# the keys\n\nfirst\r\nreader:read=sha256:${hash}\n`);
+  const file = await keysFile(`# the keys\n\nfirst\r\nreader:read=sha256:${hash}\n`);
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--api-key', 'always'];
   const running = await startProcess(t, args);
   const { child, http } = running;
@@ -57,7 +56,7 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
 });
 
 test('a SIGHUP replaces the keys although the public folder, which it does not read, is missing', async (t) => {
-  const file = await keysFile(t, 'first\n');
+  const file = await keysFile('first\n');
   const folder = join(dirname(file), 'public');
   await mkdir(folder);
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--public', folder];
@@ -73,7 +72,7 @@ test(
   'a named pipe of API keys is read once at the start and at SIGHUP, so that it does not delay a stop',
   withPipes,
   async (t) => {
-    const file = await keysPipe(t);
+    const file = await keysPipe();
     const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
     const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
     assert.equal(await statusOf(running.http, 'first'), 200);
@@ -90,8 +89,8 @@ test(
 test(
   'a named pipe of API keys is rejected with several workers, of which some would read no key',
   withPipes,
-  async (t) => {
-    const file = await keysPipe(t);
+  async () => {
+    const file = await keysPipe();
     const { code, stderr } = await runCommand(['--workers', '2', '--api-keys-file', file]);
     assert.equal(code, 2);
     assert.match(stderr, /--api-keys-file must be .* \(workers cannot share a pipe\)\n/);
@@ -99,7 +98,7 @@ test(
 );
 
 test('a SIGHUP during the start reads the file of API keys again once the service listens', async (t) => {
-  const file = await keysFile(t, 'first\n');
+  const file = await keysFile('first\n');
   // The file changes, and the signal arrives, when the process begins to handle the signal: it has read the file.
   const source = `
     import { writeFileSync } from 'node:fs';
@@ -117,7 +116,7 @@ test('a SIGHUP during the start reads the file of API keys again once the servic
 });
 
 test('a file without API keys is a warning at the start, at SIGHUP and of doctor, because no key is valid', async (t) => {
-  const file = await keysFile(t, '# none\n');
+  const file = await keysFile('# none\n');
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
   const problem = `${file} has no API key, so requests that need one are 401; add one, then send SIGHUP`;
   const examined = await runCommand(['doctor', '--port', '0', '--grpc-port', '0', ...args]);
@@ -139,7 +138,7 @@ test('a file without API keys is a warning at the start, at SIGHUP and of doctor
 });
 
 test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
-  const file = await keysFile(t, 'first\n');
+  const file = await keysFile('first\n');
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
   const running = await startProcess(t, args);
   const { child, http, lines } = running;
@@ -159,9 +158,9 @@ for (const [text, problem] of [
   ['hidden\nhidden\nhidden\n', 'line 2'],
   ['first\na:read=hidden-flag\n', 'line 2'],
 ] as const) {
-  test(`a secret that ${problem} of the file gives again is rejected: ${JSON.stringify(text)}`, async (t) => {
+  test(`a secret that ${problem} of the file gives again is rejected: ${JSON.stringify(text)}`, async () => {
     const args = ['--print-config', '--api-key', 'hidden-flag', '--api-keys-file'];
-    const { code, stderr } = await runCommand([...args, await keysFile(t, text)]);
+    const { code, stderr } = await runCommand([...args, await keysFile(text)]);
     assert.equal(code, 2);
     assert.ok(stderr.includes(`${problem}: each API key must have a different secret`), stderr);
     assert.doesNotMatch(stderr, /hidden/);
@@ -179,8 +178,8 @@ for (const [what, text, mode, problem] of [
     /line 1: the API key "app" must have scopes of (?!.*apiKeys)/,
   ],
 ] as const) {
-  test(`a file of API keys ${what} is rejected before the service starts`, async (t) => {
-    const file = await keysFile(t, text, mode);
+  test(`a file of API keys ${what} is rejected before the service starts`, async () => {
+    const file = await keysFile(text, mode);
     const { code, stderr } = await runCommand(['--print-config', '--api-keys-file', file]);
     assert.equal(code, 2);
     assert.match(
@@ -192,8 +191,8 @@ for (const [what, text, mode, problem] of [
   });
 }
 
-test('a folder in place of a file of API keys is rejected as a folder, also if others have access to it', async (t) => {
-  const folder = dirname(await keysFile(t, 'key\n'));
+test('a folder in place of a file of API keys is rejected as a folder, also if others have access to it', async () => {
+  const folder = dirname(await keysFile('key\n'));
   await chmod(folder, 0o755);
   const { code, stderr } = await runCommand(['--print-config', '--api-keys-file', folder]);
   assert.equal(code, 2);
@@ -207,8 +206,8 @@ for (const [mode, accepted] of [
   [0o644, false],
 ] as const) {
   const name = `a file of API keys of root with the mode ${mode.toString(8)} is ${accepted ? 'accepted' : 'rejected'}`;
-  test(name, { skip: !isRoot && 'only root can give a file to root' }, async (t) => {
-    const file = await keysFile(t, 'key\n', mode);
+  test(name, { skip: !isRoot && 'only root can give a file to root' }, async () => {
+    const file = await keysFile('key\n', mode);
     await chown(file, 0, 65_534);
     const { code } = await runCommand(['--print-config', '--api-keys-file', file]);
     assert.equal(code, accepted ? 0 : 2);

@@ -9,7 +9,7 @@ import { byKind, recordKinds } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { storeSchemes } from '../../src/storage/open.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A store of `count` posts that records the limit of each read of posts. */
 async function postsOf(count: number, body: string) {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { get } from 'node:https';
 import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
-import { platform, tmpdir } from 'node:os';
+import { platform } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
@@ -27,15 +27,10 @@ import { createCertificate } from '../support/certificate.ts';
 import { noUsage, runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
 import { listen } from '../support/listen.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-
-async function temporaryFolder(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'serve-'));
-  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
-  return folder;
-}
 
 function portOf(url: string): number {
   return Number(new URL(url).port);
@@ -120,7 +115,7 @@ describe('a failed start prints one line with the name of the option, and exits 
   for (const [name, argv, expected] of rows) {
     it(name, async (t) => {
       const { port } = await listen(t, createServer());
-      const folder = await temporaryFolder(t);
+      const folder = temporaryFolder();
       const env = { PORT: '0', GRPC_PORT: '0', DATABASE_URL: 'memory:' };
       const { code, stdout, stderr } = await runCommand(argv(String(port), folder), { env });
       assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
@@ -245,7 +240,7 @@ describe('a signal to the service', () => {
   });
 
   it('several SIGHUP at once read the files once', async (t) => {
-    const file = join(await temporaryFolder(t), 'keys');
+    const file = join(temporaryFolder(), 'keys');
     await writeFile(file, 'key\n', { mode: 0o600 });
     const running = await startHere(t, ['--api-keys-file', file]);
     for (let n = 0; n < 3; n += 1) running.send('SIGHUP');
@@ -276,7 +271,7 @@ describe('a signal to the service', () => {
   });
 
   it('a certificate without a subject gets its warnings by its alternative names, also at SIGHUP', async (t) => {
-    const folder = await temporaryFolder(t);
+    const folder = temporaryFolder();
     const { cert, key } = createCertificate('', 5.5, 80);
     await writeFile(join(folder, 'cert.pem'), cert);
     await writeFile(join(folder, 'key.pem'), key);
@@ -340,7 +335,7 @@ describe('a signal to the service', () => {
   }
 
   it('SIGHUP reloads the certificate, and keeps the old one when the new one is invalid', async (t) => {
-    const folder = await temporaryFolder(t);
+    const folder = temporaryFolder();
     const [first, second] = [createCertificate('first'), createCertificate('second', 2)];
     const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const write = async ({ cert, key }: { cert: string; key: string }) => {
@@ -411,7 +406,7 @@ describe('the process of the service', () => {
 
   for (const workers of ['1', '2']) {
     it(`has what its processes use of the machine in the metrics with --workers ${workers}`, async (t) => {
-      const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
+      const args = [...fileIn(temporaryFolder()), '--workers', workers];
       const { http } = await startProcess(t, args);
       const text = await (await fetch(`${http}/metrics`)).text();
       for (const [series, least] of [
@@ -430,7 +425,7 @@ describe('the process of the service', () => {
       // As without a free file descriptor.
       const source = 'process.memoryUsage.rss = () => { throw new Error("EMFILE") }';
       const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
-      const args = [...fileIn(await temporaryFolder(t)), '--workers', workers];
+      const args = [...fileIn(temporaryFolder()), '--workers', workers];
       const { http, lines } = await startProcess(t, args, env);
       assert.match(await (await fetch(`${http}/metrics`)).text(), /^process_cpu_seconds_total [\d.]+$/m);
       assert.ok(lines.every(({ event }) => event !== 'failure'));
@@ -510,8 +505,8 @@ describe('the process of the service', () => {
     assert.equal((await wire.write(head('GET /users', 'A: \u0001')).next()).status, 400);
   });
 
-  it('keeps its compiled modules in the home directory, unless that is missing or accepts no folder', async (t) => {
-    const [home, profile] = [await temporaryFolder(t), await temporaryFolder(t)];
+  it('keeps its compiled modules in the home directory, unless that is missing or accepts no folder', async () => {
+    const [home, profile] = [temporaryFolder(), temporaryFolder()];
     const missing = join(home, 'missing');
     // Most users have this folder already, and others may read it.
     await mkdir(join(profile, '.cache'), { mode: 0o755 });

@@ -15,8 +15,8 @@ import { run } from '../../src/commands/commands.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
 import { noUsage } from '../support/command.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));

@@ -1,20 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  copyFile,
-  mkdtemp,
-  open,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  symlink,
-  truncate,
-  writeFile,
-} from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { copyFile, open, readdir, readFile, stat, symlink, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -29,28 +17,24 @@ import { closeAfter } from '../support/close-after.ts';
 import { runCommand } from '../support/command.ts';
 import { failNextSync } from '../support/failing-sync.ts';
 import { fetch } from '../support/fetch.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const checkout = fileURLToPath(new URL('../..', import.meta.url));
 
-async function temporaryFolder(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'transfer-'));
-  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
-  return folder;
+/** The URLs of two stores in a new folder. */
+function twoStores() {
+  const folder = temporaryFolder();
+  return { folder, a: `sqlite:${join(folder, 'a.db')}`, b: `sqlite:${join(folder, 'b.db')}` };
 }
 
 /** The URL of a store that does not exist yet. */
-async function newStore(t: TestContext): Promise<string> {
-  return `sqlite:${join(await temporaryFolder(t), 'new.db')}`;
-}
+const newStore = () => `sqlite:${join(temporaryFolder(), 'new.db')}`;
 
 type Fill = (store: Store) => Promise<unknown>;
 
 const filled = new Map<Fill, Promise<string>>();
-after(async () => {
-  for (const path of filled.values()) await rm(dirname(await path), { recursive: true });
-});
 
 /** Creates a store with rows. Copying a file is faster than writing the rows again. */
 async function fillStore(url: string, fill: Fill = addUnusual): Promise<void> {
@@ -59,8 +43,15 @@ async function fillStore(url: string, fill: Fill = addUnusual): Promise<void> {
   await copyFile(await path, url.slice('sqlite:'.length));
 }
 
+/** A folder with a store that has rows. */
+async function filledStore(fill?: Fill) {
+  const stores = twoStores();
+  await fillStore(stores.a, fill);
+  return stores;
+}
+
 async function createFile(fill: Fill): Promise<string> {
-  const path = join(await mkdtemp(join(tmpdir(), 'transfer-')), 'filled.db');
+  const path = join(temporaryFolder(), 'filled.db');
   const store = await openStore(`sqlite:${path}`);
   await fill(store);
   await store.close();
@@ -121,10 +112,8 @@ const lines = (text: string): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line));
 
 describe('export and import', () => {
-  it('reports that an export is complete after its end record is written', async (t) => {
-    const folder = await temporaryFolder(t);
-    const url = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(url);
+  it('reports that an export is complete after its end record is written', async () => {
+    const { a: url } = await filledStore();
     const { code, output } = await runCommand(['export', '--database', url]);
     assert.equal(code, 0);
     assert.match(output.at(-2) ?? '', /"type":"end"/);
@@ -132,22 +121,13 @@ describe('export and import', () => {
   });
 
   it('keep ids, roles, versions, posts and the last used ids', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+    const { a, b } = await filledStore();
     const exported = await runCommand(['export', '--database', a]);
     assert.equal(exported.code, 0, exported.stderr);
     const records = lines(exported.stdout);
     assert.deepEqual(records[0], { type: 'user', id: 1, name: 'Ada Lovelace', version: 3 });
-    const changed = {
-      type: 'post',
-      id: 1,
-      userId: 1,
-      title: 'Notes',
-      body: 'two\nlines\tand a tab',
-      version: 2,
-    };
-    assert.deepEqual(records[5], changed);
+    const notes = { id: 1, userId: 1, title: 'Notes', body: 'two\nlines\tand a tab', version: 2 };
+    assert.deepEqual(records[5], { type: 'post', ...notes });
     assert.equal(records.at(-1)?.['records'], 10);
 
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
@@ -162,9 +142,7 @@ describe('export and import', () => {
   });
 
   it('removes the file of an export that cannot be synced to disk', async (t) => {
-    const folder = await temporaryFolder(t);
-    const url = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(url);
+    const { folder, a: url } = await filledStore();
     failNextSync(t);
     const { code, stderr } = await runCommand(['export', join(folder, 'all.ndjson'), '--database', url]);
     assert.equal(code, 1);
@@ -173,26 +151,17 @@ describe('export and import', () => {
   });
 
   it('reports an export as complete, but not safe, when a broken disk cannot sync its folder', async (t) => {
-    const folder = await temporaryFolder(t);
-    const url = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(url);
+    const { folder, a: url } = await filledStore();
     failNextSync(t, Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }), folder);
-    const { code, stdout, stderr } = await runCommand([
-      'export',
-      join(folder, 'all.ndjson'),
-      '--database',
-      url,
-    ]);
+    const args = ['export', join(folder, 'all.ndjson'), '--database', url];
+    const { code, stdout, stderr } = await runCommand(args);
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(
-      stderr,
-      /: \/.* has the new entry, but a loss of power may remove it: EIO: i\/o error, fsync$/m,
-    );
+    assert.match(stderr, /: \/.* has the new entry, but a loss of power may remove it: EIO: i\/o error,/m);
     assert.deepEqual(await readdir(folder), ['a.db', 'all.ndjson']);
   });
 
   it('accept a file of an earlier release without versions of posts', async (t) => {
-    const url = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
+    const url = `sqlite:${join(temporaryFolder(), 'a.db')}`;
     const input = `\
 {"type":"user","id":1,"name":"Ada","role":"admin","version":1}
 {"type":"post","id":1,"userId":1,"title":"Notes","body":"a\\nb"}
@@ -204,11 +173,10 @@ describe('export and import', () => {
     assert.equal((await store.posts(1).get(1))?.version, 1);
   });
 
-  it('add no records when the same file is imported twice', async (t) => {
-    const folder = await temporaryFolder(t);
-    await fillStore(`sqlite:${join(folder, 'a.db')}`);
+  it('add no records when the same file is imported twice', async () => {
+    const { folder, a } = await filledStore();
     const file = join(folder, 'all.ndjson');
-    const env = { DATABASE_URL: `sqlite:${join(folder, 'a.db')}` };
+    const env = { DATABASE_URL: a };
     const exported = await runCommand(['export', file], { env });
     assert.match(exported.stdout, /^exported 10 records to .*all\.ndjson, sha256 [0-9a-f]{64}\n$/);
     // An export contains the data of users.
@@ -217,28 +185,22 @@ describe('export and import', () => {
     assert.match(imported.stdout, /^imported 0 new of 10 records/);
   });
 
-  it('do not overwrite an existing file', async (t) => {
-    const folder = await temporaryFolder(t);
+  it('do not overwrite an existing file', async () => {
+    const { folder, a } = await filledStore();
     const file = join(folder, 'precious');
     await writeFile(file, 'precious');
-    await fillStore(`sqlite:${join(folder, 'a.db')}`);
-    const exported = await runCommand(['export', file, '--database', `sqlite:${join(folder, 'a.db')}`]);
+    const exported = await runCommand(['export', file, '--database', a]);
     assert.equal(exported.code, 1);
     assert.equal(exported.stderr, `users-service: ${file}: file already exists\n`);
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
   it('leave no file when the export cannot write to it', async (t) => {
-    const folder = await temporaryFolder(t);
-    const url = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(url);
+    const { folder, a: url } = await filledStore();
     await using handle = await open(join(folder, 'a.db'));
-    t.mock.method(Object.getPrototypeOf(handle), 'writeFile', async () => {
-      throw Object.assign(new Error('ENOSPC: no space left on device, write'), {
-        errno: -28,
-        syscall: 'write',
-      });
-    });
+    const full = { errno: -28, syscall: 'write' };
+    const error = Object.assign(new Error('ENOSPC: no space left on device, write'), full);
+    t.mock.method(Object.getPrototypeOf(handle), 'writeFile', () => Promise.reject(error));
     const file = join(folder, 'all.ndjson');
     const { code, stderr } = await runCommand(['export', file, '--database', url]);
     assert.deepEqual([code, stderr], [1, `users-service: ${file}: no space left on device\n`]);
@@ -246,18 +208,12 @@ describe('export and import', () => {
   });
 
   it('work while the store is written', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const { folder, a, b } = twoStores();
     const store = closeAfter(t, await openStore(a));
     await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
     // Several batches, so that users are created between the last read of users and that of posts.
-    const posts = Array.from({ length: 10_000 }, (_, i) => ({
-      id: i + 1,
-      userId: 1,
-      title: 't',
-      body: '',
-      version: 1,
-    }));
+    const post = { userId: 1, title: 't', body: '', version: 1 };
+    const posts = Array.from({ length: 10_000 }, (_, i) => ({ id: i + 1, ...post }));
     await store.importRows('posts', posts);
     let isExported = false;
     let created = 0;
@@ -279,10 +235,8 @@ describe('export and import', () => {
   });
 
   it('import all records while the other store is written, which assigns no id of theirs', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const { folder, a, b } = await filledStore(addManyPosts);
     const file = join(folder, 'all.ndjson');
-    await fillStore(a, addManyPosts);
     await runCommand(['export', file, '--database', a]);
     const store = closeAfter(t, await openStore(b));
     const importing = runCommand(['import', file, '--database', b]);
@@ -292,8 +246,8 @@ describe('export and import', () => {
     assert.deepEqual([imported.code, created?.value.id], [0, manyPosts + 1], imported.stderr);
   });
 
-  it('need a small heap only, although the longest posts follow short ones', async (t) => {
-    const folder = await temporaryFolder(t);
+  it('need a small heap only, although the longest posts follow short ones', async () => {
+    const folder = temporaryFolder();
     const database = `sqlite:${join(folder, 'a.db')}`;
     const store = await openStore(database);
     await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
@@ -308,32 +262,27 @@ describe('export and import', () => {
     assert.equal(code, 0, stderr);
   });
 
-  it('leave no id of the file to assign when an import was killed', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+  it('leave no id of the file to assign when an import was killed', async () => {
+    const { folder, a, b } = await filledStore(addManyPosts);
     const file = join(folder, 'all.ndjson');
-    await fillStore(a, addManyPosts);
     await runCommand(['export', file, '--database', a]);
     assert.equal(await killAfterFirstBatch(b, ['import', file, '--database', b]), manyPosts);
     const imported = await runCommand(['import', file, '--database', b]);
     assert.equal(imported.code, 0, imported.stderr);
   });
 
-  it('reject a record above the last assigned id, which the file would not contain', async (t) => {
-    const folder = await temporaryFolder(t);
-    await fillStore(`sqlite:${join(folder, 'a.db')}`);
+  it('reject a record above the last assigned id, which the file would not contain', async () => {
+    const { folder, a } = await filledStore();
     const db = new DatabaseSync(join(folder, 'a.db'));
     db.exec("UPDATE sqlite_sequence SET seq = 3 WHERE name = 'posts'");
     db.close();
-    const { code, stderr } = await runCommand(['export', '--database', `sqlite:${join(folder, 'a.db')}`]);
+    const { code, stderr } = await runCommand(['export', '--database', a]);
     assert.equal(code, 1);
     assert.equal(stderr, 'users-service: post 4 is above the last id that the store has assigned\n');
   });
 
-  it('warn after an export that an import will reject, with the first reason', async (t) => {
-    const folder = await temporaryFolder(t);
-    const url = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(url);
+  it('warn after an export that an import will reject, with the first reason', async () => {
+    const { folder, a: url } = await filledStore();
     const good = await runCommand(['export', '--database', url]);
     assert.doesNotMatch(good.stderr, /reject/);
     const db = new DatabaseSync(join(folder, 'a.db'));
@@ -346,14 +295,14 @@ describe('export and import', () => {
     const [[, reason] = [], ...others] = exported.stderr.matchAll(warning);
     assert.deepEqual(others, []);
     const input = exported.stdout;
-    const imported = await runCommand(['import', '--database', await newStore(t)], { input });
+    const imported = await runCommand(['import', '--database', newStore()], { input });
     assert.deepEqual([imported.code, imported.stderr], [1, `users-service: line 3: ${reason}\n`]);
-    const copied = await runCommand(['copy', '--from', url, '--to', await newStore(t)]);
+    const copied = await runCommand(['copy', '--from', url, '--to', newStore()]);
     assert.equal(copied.code, 0, copied.stderr);
   });
 
-  it('print that a store is migrated, which may take minutes', async (t) => {
-    const folder = await temporaryFolder(t);
+  it('print that a store is migrated, which may take minutes', async () => {
+    const folder = temporaryFolder();
     const sql = await readFile(new URL('../storage/sqlite/version-1.sql', import.meta.url), 'utf8');
     const [a, b, c, empty] = ['a', 'b', 'c', 'empty'].map((name) => {
       const path = join(folder, `${name}.db`);
@@ -365,7 +314,7 @@ describe('export and import', () => {
     }) as [string, string, string, string];
     const exported = await runCommand(['export', '--database', a]);
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
-    const copied = await runCommand(['copy', '--from', c, '--to', await newStore(t)]);
+    const copied = await runCommand(['copy', '--from', c, '--to', newStore()]);
     const filled = await runCommand(['copy', '--from', c, '--to', empty]);
     for (const { code, stderr } of [exported, imported, copied, filled]) {
       assert.equal(code, 0, stderr);
@@ -373,21 +322,19 @@ describe('export and import', () => {
     }
   });
 
-  it('show no progress of an export on the terminal on which it writes the records', async (t) => {
-    const url = await newStore(t);
+  it('show no progress of an export on the terminal on which it writes the records', async () => {
+    const url = newStore();
     await fillStore(url);
     const { output } = await runCommand(['export', '--database', url], { isTerminal: true });
     assert.match(output.at(-1) ?? '', /^\{"type":"end".*\}\n$/);
     assert.ok(output.every((text) => text.startsWith('{')));
-    const file = join(await temporaryFolder(t), 'all.ndjson');
+    const file = join(temporaryFolder(), 'all.ndjson');
     const { stderr } = await runCommand(['export', file, '--database', url], { isTerminal: true });
     assert.match(stderr, /^\rexport \[/);
   });
 
-  it('show their progress, for an import once for each time it reads the file', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+  it('show their progress, for an import once for each time it reads the file', async () => {
+    const { a, b } = await filledStore();
     const exported = await runCommand(['export', '--database', a]);
     assert.match(exported.stderr, /^export 100 % \(10 of 10, .*\n$/);
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
@@ -395,7 +342,7 @@ describe('export and import', () => {
   });
 
   it('also transfer a store without records, whose next ids continue', async (t) => {
-    const [source, target] = [await newStore(t), await newStore(t)];
+    const [source, target] = [newStore(), newStore()];
     const emptied = await openStore(source);
     await emptied.users.create({ name: 'Ada' });
     await emptied.users.delete(1);
@@ -412,9 +359,7 @@ describe('export and import', () => {
     const readme = await readFile(join(checkout, 'README.md'), 'utf8');
     const [, prefix] = /In a checkout,\s+`users-service` is `([^`]+)`/.exec(readme) ?? [];
     assert.ok(prefix);
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+    const { folder, a, b } = await filledStore();
     const file = join(folder, 'all.ndjson');
     const sh = `${prefix} export --database ${a} > ${file} && ${prefix} import --database ${b} < ${file}`;
     const { code, stdout, stderr } = await runTool('sh', ['-c', sh], { cwd: checkout });
@@ -422,8 +367,8 @@ describe('export and import', () => {
     assert.match(stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
   });
 
-  it('read a path that is a pipe, which can be read only once', async (t) => {
-    const database = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
+  it('read a path that is a pipe, which can be read only once', async () => {
+    const database = `sqlite:${join(temporaryFolder(), 'a.db')}`;
     const command = `"$1" "$2" import /dev/stdin --partial --database "$3"`;
     const sh = ['-c', `echo '${user}' | ${command}`, 'sh', process.execPath, main, database];
     const { code, stdout, stderr } = await runTool('sh', sh);
@@ -431,9 +376,9 @@ describe('export and import', () => {
     assert.match(stdout, /^imported 1 new of 1 record, /);
   });
 
-  it('remove their temporary copy of the input after the import', async (t) => {
-    const folder = await temporaryFolder(t);
-    const { code } = await runMain(['import', '--database', await newStore(t), '--partial'], {
+  it('remove their temporary copy of the input after the import', async () => {
+    const folder = temporaryFolder();
+    const { code } = await runMain(['import', '--database', newStore(), '--partial'], {
       env: { TMPDIR: folder },
       input: user,
     });
@@ -441,9 +386,9 @@ describe('export and import', () => {
     assert.deepEqual(await readdir(folder), []);
   });
 
-  it('print why a temporary copy of the input cannot be created', async (t) => {
-    const folder = join(await temporaryFolder(t), 'missing');
-    const { code, stderr } = await runMain(['import', '--database', await newStore(t), '--partial'], {
+  it('print why a temporary copy of the input cannot be created', async () => {
+    const folder = join(temporaryFolder(), 'missing');
+    const { code, stderr } = await runMain(['import', '--database', newStore(), '--partial'], {
       env: { TMPDIR: folder },
       input: user,
     });
@@ -451,15 +396,15 @@ describe('export and import', () => {
     assert.match(stderr, /^users-service: \S+missing\/users-import-\S+: no such file or directory\n$/);
   });
 
-  it('do not blame the temporary copy for an input that cannot be read', async (t) => {
-    const folder = await temporaryFolder(t);
-    const { code, stderr } = await runCommand(['import', folder, '--database', await newStore(t)]);
+  it('do not blame the temporary copy for an input that cannot be read', async () => {
+    const folder = temporaryFolder();
+    const { code, stderr } = await runCommand(['import', folder, '--database', newStore()]);
     assert.equal(code, 1);
     assert.equal(stderr, `users-service: ${folder}: illegal operation on a directory\n`);
   });
 
-  it('print which temporary copy of the input cannot be written, for example on a full disk', async (t) => {
-    const args = [process.execPath, main, 'import', '--database', await newStore(t)];
+  it('print which temporary copy of the input cannot be written, for example on a full disk', async () => {
+    const args = [process.execPath, main, 'import', '--database', newStore()];
     const { code, stderr } = await runTool('sh', ['-c', 'ulimit -f 0; echo | "$0" "$@"', ...args]);
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: \S+\/users-import-\S+\/records\.ndjson: file too large\n$/);
@@ -472,10 +417,8 @@ describe('a command whose standard error was closed by its reader', () => {
     ['import', 'new.db'],
     ['backup', 'new'],
   ] as const) {
-    it(`${name} succeeds and leaves no temporary file`, async (t) => {
-      const folder = await temporaryFolder(t);
-      const filledUrl = `sqlite:${join(folder, 'a.db')}`;
-      await fillStore(filledUrl);
+    it(`${name} succeeds and leaves no temporary file`, async () => {
+      const { folder, a: filledUrl } = await filledStore();
       const isImport = name === 'import';
       const input = isImport ? (await runCommand(['export', '--database', filledUrl])).stdout : '';
       const file = join(folder, created);
@@ -512,10 +455,8 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     ['blank', () => ['', ''], /the file is empty/],
   ];
   for (const [what, spoil, message] of spoilt) {
-    it(`${what}, and then imports the correct file`, async (t) => {
-      const folder = await temporaryFolder(t);
-      const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-      await fillStore(a);
+    it(`${what}, and then imports the correct file`, async () => {
+      const { folder, a, b } = await filledStore();
       const file = join(folder, 'all.ndjson');
       assert.equal((await runCommand(['export', file, '--database', a])).code, 0);
       const whole = await readFile(file, 'utf8');
@@ -529,16 +470,16 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     });
   }
 
-  it('except that --partial imports a file without an end record, perhaps with a byte order mark', async (t) => {
-    const { code, stdout } = await runCommand(['import', '--partial', '--database', await newStore(t)], {
+  it('except that --partial imports a file without an end record, perhaps with a byte order mark', async () => {
+    const { code, stdout } = await runCommand(['import', '--partial', '--database', newStore()], {
       input: `\uFEFF${user}`,
     });
     assert.equal(code, 0);
     assert.match(stdout, /^imported 1 new of 1 record, /);
   });
 
-  it('also with --partial if it is empty or damaged', async (t) => {
-    const database = await newStore(t);
+  it('also with --partial if it is empty or damaged', async () => {
+    const database = newStore();
     const end = '{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}';
     const noDigest = end.replace('"sha256":"00",', '');
     for (const input of ['', `${user}\n${end}`, `${user}\n${noDigest}`]) {
@@ -575,8 +516,8 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     ['a repeated id', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
   ];
   for (const [what, input, message] of wrong) {
-    it(`rejects ${what} with its line`, async (t) => {
-      const args = ['import', '--partial', '--database', await newStore(t)];
+    it(`rejects ${what} with its line`, async () => {
+      const args = ['import', '--partial', '--database', newStore()];
       const { code, stderr, stdout } = await runCommand(args, { input });
       assert.equal(code, 1, stdout);
       assert.match(stderr, message);
@@ -585,7 +526,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
   }
 
   it('assigns no id of a partial file to a new record, also after a conflict', async (t) => {
-    const database = await newStore(t);
+    const database = newStore();
     const store = closeAfter(t, await openStore(database));
     await store.users.create({ name: 'Bob' });
     const input = `${user}\n{"type":"user","id":50,"name":"Eve"}\n`;
@@ -595,23 +536,23 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     assert.equal((await store.users.create({ name: 'Cid' })).value.id, 51);
   });
 
-  it('rejects text that is not UTF-8 with its line', async (t) => {
-    const file = join(await temporaryFolder(t), 'latin1.ndjson');
+  it('rejects text that is not UTF-8 with its line', async () => {
+    const file = join(temporaryFolder(), 'latin1.ndjson');
     await writeFile(file, `${user}\n${user.replace('Ada', 'Zoë')}`, 'latin1');
-    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', await newStore(t)]);
+    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', newStore()]);
     assert.deepEqual([code, stderr], [1, 'users-service: line 2 is not valid UTF-8\n']);
   });
 
-  it('rejects a line that is longer than any record, without reading all of it', async (t) => {
-    const file = join(await temporaryFolder(t), 'long.ndjson');
+  it('rejects a line that is longer than any record, without reading all of it', async () => {
+    const file = join(temporaryFolder(), 'long.ndjson');
     await writeFile(file, `${user}\n`);
     await truncate(file, 64 * 1024 * 1024);
-    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', await newStore(t)]);
+    const { code, stderr } = await runCommand(['import', file, '--partial', '--database', newStore()]);
     assert.deepEqual([code, stderr], [1, 'users-service: line 2 is longer than 262144 bytes\n']);
   });
 
-  it('rejects a line of 262,145 bytes, but accepts one of 262,144', async (t) => {
-    const args = ['import', '--partial', '--database', await newStore(t)];
+  it('rejects a line of 262,145 bytes, but accepts one of 262,144', async () => {
+    const args = ['import', '--partial', '--database', newStore()];
     const rejected = await runCommand(args, { input: `${user.padEnd(262_145)}\n` });
     assert.equal(rejected.code, 1);
     assert.match(rejected.stderr, /^users-service: line 1 is longer than 262144 bytes$/m);
@@ -619,16 +560,16 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     assert.match(stdout, /^imported 1 new of 1 record, /, stderr);
   });
 
-  it('but accepts the longest record, with each character escaped, and lines that end with CR LF', async (t) => {
+  it('but accepts the longest record, with each character escaped, and lines that end with CR LF', async () => {
     const escaped = (count: number) => '\\ud83d\\ude00'.repeat(count);
     const post = `{"type":"post","id":1,"userId":1,"title":"${escaped(200)}","body":"${escaped(10_000)}"}`;
-    const args = ['import', '--partial', '--database', await newStore(t)];
+    const args = ['import', '--partial', '--database', newStore()];
     const { stdout, stderr } = await runCommand(args, { input: `${user}\r\n${post}\r\n` });
     assert.match(stdout, /^imported 2 new of 2 records, /, stderr);
   });
 
-  it('rejects a missing file', async (t) => {
-    const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', await newStore(t)]);
+  it('rejects a missing file', async () => {
+    const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', newStore()]);
     assert.equal(code, 1);
     assert.equal(stderr, 'users-service: /nowhere.ndjson: no such file or directory\n');
   });
@@ -643,10 +584,8 @@ describe('import rejects an incomplete or damaged file before it imports any rec
 });
 
 describe('copy', () => {
-  it('prints the number of copied records, and its progress in lines', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+  it('prints the number of copied records, and its progress in lines', async () => {
+    const { a, b } = await filledStore();
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 10 records, sha256 [0-9a-f]{64}\n$/);
@@ -658,8 +597,8 @@ describe('copy', () => {
     );
   });
 
-  it('copies from PostgreSQL to SQLite, and uses the singular for one record', async (t) => {
-    const [from, to] = [await createDatabase(), await newStore(t)];
+  it('copies from PostgreSQL to SQLite, and uses the singular for one record', async () => {
+    const [from, to] = [await createDatabase(), newStore()];
     const source = await openStore(from);
     await source.users.create({ name: 'Ada' });
     await source.close();
@@ -668,9 +607,7 @@ describe('copy', () => {
   });
 
   it('does not copy the feed of changes: the feed of the target restarts', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+    const { a, b } = await filledStore();
     assert.equal((await runCommand(['copy', '--from', a, '--to', b])).code, 0);
     const [source, target] = [await openStore(a), await openStore(b)];
     t.after(() => Promise.all([source.close(), target.close()]));
@@ -703,10 +640,8 @@ describe('copy', () => {
     }
   });
 
-  it('can be repeated and completed after it was killed', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a, addManyPosts);
+  it('can be repeated and completed after it was killed', async () => {
+    const { a, b } = await filledStore(addManyPosts);
     const lastId = await killAfterFirstBatch(b, ['copy', '--from', a, '--to', b]);
     assert.equal(lastId, manyPosts, 'the target must not assign ids of the source');
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
@@ -714,9 +649,8 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 802 records, /);
   });
 
-  it('completes a part of the source whose feed has the same position', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+  it('completes a part of the source whose feed has the same position', async () => {
+    const { a, b } = twoStores();
     await fillStore(a, async ({ users }) => {
       for (const name of ['Ada', 'Bob', 'Eve']) await users.create({ name });
     });
@@ -728,39 +662,34 @@ describe('copy', () => {
     assert.equal(code, 0, stderr);
   });
 
-  it('fails if the source is written meanwhile', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a, addManyPosts);
-    const source = closeAfter(t, await openStore(a));
-    let isOver = false;
-    const copying = runCommand(['copy', '--from', a, '--to', b]).finally(() => {
-      isOver = true;
-    });
-    for (let i = 0; !isOver; i += 1) await source.users.update(1, { name: `changed ${i}` });
-    const { code, stdout, stderr } = await copying;
-    assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^users-service: the source was written while it was copied; stop writing to it,/m);
-  });
-
-  it('names a write to the source as the cause if it copies a post without its user', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a, ({ users }) => users.create({ name: 'Ada' }));
-    const scheme = storeSchemes.find(({ pattern }) => pattern.test(a));
+  /** Calls `write` once while a store is copied, after all of its users were read. */
+  function writeDuringCopy(t: TestContext, source: string, write: (store: Store) => Promise<unknown>): void {
+    const scheme = storeSchemes.find(({ pattern }) => pattern.test(source));
     assert.ok(scheme);
     const { open } = scheme;
     t.mock.method(scheme, 'open', async (url: string, options: StoreOptions): Promise<Store> => {
       const store = await open(url, options);
       const exportRows: Store['exportRows'] = async (kind, after, limit) => {
-        // Now all users have been read.
-        if (url === a && kind === 'posts' && after === 0) {
-          const { value: user } = await store.users.create({ name: 'New' });
-          await store.posts(user.id).create({ title: 'New', body: '' });
-        }
+        if (url === source && kind === 'posts' && after === 0) await write(store);
         return await store.exportRows(kind, after, limit);
       };
       return { ...store, exportRows };
+    });
+  }
+
+  it('fails if the source is written meanwhile', async (t) => {
+    const { a, b } = await filledStore();
+    writeDuringCopy(t, a, (store) => store.users.update(1, { name: 'changed' }));
+    const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^users-service: the source was written while it was copied; stop writing to it,/m);
+  });
+
+  it('names a write to the source as the cause if it copies a post without its user', async (t) => {
+    const { a, b } = await filledStore(({ users }) => users.create({ name: 'Ada' }));
+    writeDuringCopy(t, a, async (store) => {
+      const { value: user } = await store.users.create({ name: 'New' });
+      await store.posts(user.id).create({ title: 'New', body: '' });
     });
     const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.deepEqual([code, stdout], [1, '']);
@@ -792,7 +721,7 @@ describe('copy', () => {
       const url = await createDatabase();
       const { query } = await openSession(t, url);
       await query('CREATE TABLE invoices (id integer)');
-      const target = await newStore(t);
+      const target = newStore();
       const args = command === 'copy' ? ['--from', url, '--to', target] : ['--database', url];
       const { code, stdout, stderr } = await runCommand([command, ...args]);
       assert.deepEqual([code, stdout], [1, '']);
@@ -802,9 +731,8 @@ describe('copy', () => {
     });
   }
 
-  it('copies an empty store', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+  it('copies an empty store', async () => {
+    const { a, b } = twoStores();
     await (await openStore(a)).close();
     for (const attempt of ['first', 'second']) {
       const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
@@ -813,9 +741,7 @@ describe('copy', () => {
   });
 
   it('rejects a target with other data, and does not change it', async (t) => {
-    const folder = await temporaryFolder(t);
-    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
-    await fillStore(a);
+    const { a, b } = await filledStore();
     const target = closeAfter(t, await openStore(b));
     await target.users.create({ name: 'another user' });
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
@@ -827,8 +753,8 @@ describe('copy', () => {
     });
   });
 
-  it('names the record of a target that is another one at the same position of the feed', async (t) => {
-    const [a, b] = [await newStore(t), await newStore(t)];
+  it('names the record of a target that is another one at the same position of the feed', async () => {
+    const [a, b] = [newStore(), newStore()];
     for (const url of [a, b]) {
       const store = await openStore(url);
       await store.users.create({ name: `of ${url}` });
@@ -839,8 +765,8 @@ describe('copy', () => {
   });
 
   for (const what of ['empty', 'filled']) {
-    it(`refuses a target that leads to the ${what} file of the source`, async (t) => {
-      const folder = await temporaryFolder(t);
+    it(`refuses a target that leads to the ${what} file of the source`, async () => {
+      const folder = temporaryFolder();
       const path = join(folder, 'users.db');
       if (what === 'filled') await fillStore(`sqlite:${path}`);
       else await (await openStore(`sqlite:${path}`)).close();
@@ -886,7 +812,7 @@ describe('copy', () => {
 
 describe('backup', () => {
   it('creates a complete copy of a store that is being written to', async (t) => {
-    const folder = await temporaryFolder(t);
+    const folder = temporaryFolder();
     const database = `sqlite:${join(folder, 'live.db')}`;
     const server = await startProcess(t, ['--database', database]);
     let stop = false;
@@ -912,10 +838,8 @@ describe('backup', () => {
     assert.ok(users.count <= created);
   });
 
-  it('rejects an existing target, a PostgreSQL database and a missing file name', async (t) => {
-    const folder = await temporaryFolder(t);
-    const database = `sqlite:${join(folder, 'a.db')}`;
-    await fillStore(database);
+  it('rejects an existing target, a PostgreSQL database and a missing file name', async () => {
+    const { folder, a: database } = await filledStore();
     const existing = await runCommand(['backup', join(folder, 'a.db'), '--database', database]);
     assert.match(existing.stderr, /exists already/);
     assert.ok((await stat(join(folder, 'a.db'))).size > 0);

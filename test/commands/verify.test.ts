@@ -9,8 +9,8 @@ import { run } from '../../src/commands/commands.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain } from '../kit/process.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
 import { noUsage, runCommand } from '../support/command.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 describe('users-service verify', async () => {
   const postgres = await openTestPostgres();

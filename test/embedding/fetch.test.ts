@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { getEventListeners } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import http from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CallOptions,
@@ -19,6 +18,7 @@ import {
 } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 const base = 'http://users.example';
@@ -53,9 +53,8 @@ function post(
 }
 
 /** A folder with one file of this length. */
-async function folderOf(t: TestContext, length: number): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'fetch-'));
-  t.after(() => rm(folder, { recursive: true }));
+async function folderOf(length: number): Promise<string> {
+  const folder = temporaryFolder();
   await writeFile(join(folder, 'long.bin'), Buffer.alloc(length, 'x'));
   return folder;
 }
@@ -199,7 +198,7 @@ describe('the fetch handler', () => {
   });
 
   it('serves requests while a test of the host mocks its timers, and after that', async (t) => {
-    const repository = await openSqliteStore(join(await folderOf(t, 1), 'users.db'));
+    const repository = await openSqliteStore(join(await folderOf(1), 'users.db'));
     t.after(() => repository.close());
     const { handle } = create({ repository });
     const createUsers = async (count: number) => {
@@ -239,8 +238,8 @@ describe('the fetch handler', () => {
     assert.equal(await repository.users.count({}), 200);
   });
 
-  it('accepts a streamed body, and streams a response', async (t) => {
-    const { handle } = create({ publicDir: await folderOf(t, 3_000_000) });
+  it('accepts a streamed body, and streams a response', async () => {
+    const { handle } = create({ publicDir: await folderOf(3_000_000) });
     async function* parts() {
       yield Buffer.from('{"name":');
       await new Promise((resolve) => setImmediate(resolve));
@@ -253,8 +252,8 @@ describe('the fetch handler', () => {
     assert.equal((await file.arrayBuffer()).byteLength, 3_000_000);
   });
 
-  it('sends a file unchanged to a client that reads slowly while other files are sent', async (t) => {
-    const folder = await folderOf(t, 3_000_000);
+  it('sends a file unchanged to a client that reads slowly while other files are sent', async () => {
+    const folder = await folderOf(3_000_000);
     await writeFile(join(folder, 'other.bin'), Buffer.alloc(500_000, 'y'));
     const { handle } = create({ publicDir: folder });
     const { body } = await handle(new Request(`${base}/long.bin`));
@@ -270,23 +269,23 @@ describe('the fetch handler', () => {
     assert.ok(bytes.equals(Buffer.alloc(bytes.length, 'x')), 'bytes of the other file');
   });
 
-  it('reports the status 200 when the client has read a long file to its end', async (t) => {
-    const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
+  it('reports the status 200 when the client has read a long file to its end', async () => {
+    const { handle, ended } = create({ publicDir: await folderOf(3_000_000) });
     await (await handle(new Request(`${base}/long.bin`))).arrayBuffer();
     assert.equal((await ended).status, 200);
   });
 
-  it('reports the status 499 when the client cancels the response', async (t) => {
-    const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
+  it('reports the status 499 when the client cancels the response', async () => {
+    const { handle, ended } = create({ publicDir: await folderOf(3_000_000) });
     const { body } = await handle(new Request(`${base}/long.bin`));
     assert.ok(body);
     await body.getReader().cancel();
     assert.equal((await ended).status, 499);
   });
 
-  it('aborts the response of a client that reads nothing for too long', async (t) => {
+  it('aborts the response of a client that reads nothing for too long', async () => {
     const { handle, ended } = create({
-      publicDir: await folderOf(t, 3_000_000),
+      publicDir: await folderOf(3_000_000),
       limits: { writeTimeoutMs: 50 },
     });
     const response = await handle(new Request(`${base}/long.bin`));
@@ -318,8 +317,8 @@ describe('the fetch handler', () => {
     assert.equal((await ended).status, 499);
   });
 
-  it('fails the body of the response with the reason of the signal that aborts it', async (t) => {
-    const { handle } = create({ publicDir: await folderOf(t, 3_000_000) });
+  it('fails the body of the response with the reason of the signal that aborts it', async () => {
+    const { handle } = create({ publicDir: await folderOf(3_000_000) });
     const controller = new AbortController();
     const { body } = await handle(new Request(`${base}/long.bin`, { signal: controller.signal }));
     const reader = body?.getReader();
@@ -448,14 +447,14 @@ describe('the fetch handler', () => {
   });
 
   for (const path of ['/long.bin', '/changes']) {
-    it(`does not keep the process alive with a response of ${path} that is not read`, async (t) => {
+    it(`does not keep the process alive with a response of ${path} that is not read`, async () => {
       const [index, store] = ['index.ts', 'storage/memory/store.ts'].map((file) =>
         JSON.stringify(new URL(`../../src/${file}`, import.meta.url).href),
       );
       const host = `
         import { createFetchHandler } from ${index};
         import { createMemoryStore } from ${store};
-        const publicDir = ${JSON.stringify(await folderOf(t, 3_000_000))};
+        const publicDir = ${JSON.stringify(await folderOf(3_000_000))};
         const limits = { writeTimeoutMs: 600_000 };
         const handle = createFetchHandler({ repository: createMemoryStore(), publicDir, limits });
         const headers = { accept: 'text/event-stream' };

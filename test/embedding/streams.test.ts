@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
@@ -11,6 +10,7 @@ import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { listen } from '../support/listen.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 // This package has no type declarations.
 const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
@@ -28,8 +28,7 @@ function noise(length: number): string {
 }
 
 test('streams and long files arrive completely through the compression of Express', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'compressed-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const long = noise(1_000_000);
   await writeFile(join(folder, 'long.txt'), long);
   const description = await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8');
@@ -56,8 +55,7 @@ test('streams and long files arrive completely through the compression of Expres
 });
 
 test('a file is sent unchanged by a server that buffers more than a chunk', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const long = noise(1_000_000);
   await writeFile(join(folder, 'long.txt'), long);
   const listener = createRequestListener({ repository: createMemoryStore(), publicDir: folder, limits });
@@ -69,8 +67,7 @@ test('a file is sent unchanged by a server that buffers more than a chunk', asyn
 });
 
 test('middleware of a host may keep the chunks of a file that were sent', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'kept-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const long = noise(1_000_000);
   await writeFile(join(folder, 'long.txt'), long);
   await writeFile(join(folder, 'other.txt'), 'x'.repeat(1_000_000));
@@ -93,8 +90,7 @@ test('middleware of a host may keep the chunks of a file that were sent', async 
 });
 
 test('the connection of a client that does not read is closed even when the server has buffered the stream', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   await writeFile(join(folder, 'long.bin'), Buffer.alloc(20_000_000));
   const ended = Promise.withResolvers<number>();
   const listener = createRequestListener({

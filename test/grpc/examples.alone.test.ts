@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify, stripVTControlCharacters } from 'node:util';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -93,9 +94,8 @@ function generatePython(): string {
 }
 
 /** A folder as the instructions create it, for a service at this address. */
-async function createProject(t: TestContext, { files, proto }: Language, address: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'client-'));
-  t.after(() => rm(folder, { recursive: true }));
+async function createProject({ files, proto }: Language, address: string): Promise<string> {
+  const folder = temporaryFolder();
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   await cp(join(root, 'proto/users.proto'), join(folder, proto ?? 'users.proto'));
   for (const [name, text] of Object.entries(files)) {
@@ -112,7 +112,7 @@ describe('the client of proto/README.md is generated, compiled, and prints the n
     it(`in ${language.name}`, { skip: language.skip }, async (t) => {
       const { http, grpc } = await startService(t, { grpcPort: 0 });
       await send(http, 'POST /users', { json: { name: 'Ada' } });
-      const cwd = await createProject(t, language, grpc);
+      const cwd = await createProject(language, grpc);
       const { stdout } = await promisify(execFile)('sh', ['-ec', language.commands], { cwd, env });
       assert.equal(stripVTControlCharacters(stdout).trim(), 'Ada');
     });

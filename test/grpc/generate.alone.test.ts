@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describe, it, type TestContext, test } from 'node:test';
+import { describe, it, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const script = fileURLToPath(new URL('../../scripts/generate/generate.ts', import.meta.url));
 
@@ -78,9 +78,8 @@ describe('npm run generate', {
   ];
 
   /** A project with old files in generated/, and a function that runs its scripts/generate. */
-  async function createProject(t: TestContext) {
-    const folder = await mkdtemp(join(tmpdir(), 'generate-'));
-    t.after(() => rm(folder, { recursive: true }));
+  async function createProject() {
+    const folder = temporaryFolder();
     const tools = join(folder, 'scripts', 'generate');
     const generated = join(folder, 'generated');
     const protoc = join(folder, 'protoc.cjs');
@@ -103,8 +102,8 @@ describe('npm run generate', {
     };
   }
 
-  it('replaces every file, and removes those that are no longer generated', async (t) => {
-    const project = await createProject(t);
+  it('replaces every file, and removes those that are no longer generated', async () => {
+    const project = await createProject();
     assert.deepEqual(await project.generate({}), { failed: false, output: '' });
     assert.deepEqual(await project.contents(), { names: written, old: [] });
   });
@@ -118,8 +117,8 @@ describe('npm run generate', {
   ];
   for (const [failure, name] of failures) {
     const what = failure === 'SKIP' ? 'is not written' : 'is empty';
-    it(`changes nothing when ${name} ${what}, although protoc succeeds`, async (t) => {
-      const project = await createProject(t);
+    it(`changes nothing when ${name} ${what}, although protoc succeeds`, async () => {
+      const project = await createProject();
       assert.deepEqual(await project.generate({ [failure]: name }), {
         failed: true,
         output: `generate: the tools wrote no ${name}; generated/ is unchanged\n`,

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { GetUserRequest, UserMessage, UsersService } from '../../src/grpc/users.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { buf as bufCommand, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -20,9 +19,8 @@ async function buf(...args: readonly string[]): Promise<{ code: number; output: 
 }
 
 /** A copy of proto/ with changes in users.proto. */
-function changed(t: TestContext, ...changes: readonly (readonly [from: string, to: string])[]): string {
-  const folder = mkdtempSync(join(tmpdir(), 'proto-'));
-  t.after(() => rm(folder, { recursive: true }));
+function changed(...changes: readonly (readonly [from: string, to: string])[]): string {
+  const folder = temporaryFolder();
   cpSync(proto, folder, { recursive: true });
   let text = contract;
   for (const [from, to] of changes) {
@@ -78,8 +76,8 @@ describe('the gRPC contract', () => {
   ];
   for (const changes of breaking) {
     const names = changes.map(([what]) => what).join(', ');
-    it(`the check of the gRPC contract rejects ${names}, which would break clients`, async (t) => {
-      const folder = changed(t, ...changes.map(([, from, to]) => [from, to] as const));
+    it(`the check of the gRPC contract rejects ${names}, which would break clients`, async () => {
+      const folder = changed(...changes.map(([, from, to]) => [from, to] as const));
       const { code, output } = await buf('breaking', folder, '--against', published);
       assert.equal(code, 100, output);
       assert.match(output, /users\.proto:\d+/);
@@ -87,25 +85,21 @@ describe('the gRPC contract', () => {
     });
   }
 
-  it('the check of the gRPC contract accepts a new field', async (t) => {
-    const grown = changed(t, [
-      'string name = 2;',
-      'string name = 2;\n  // Role, if any.\n  string role = 3;',
-    ]);
+  it('the check of the gRPC contract accepts a new field', async () => {
+    const grown = changed(['string name = 2;', 'string name = 2;\n  // Role, if any.\n  string role = 3;']);
     assert.deepEqual(await buf('breaking', grown, '--against', published), { code: 0, output: '' });
   });
 
-  it('the check of the gRPC contract rejects names that break the style', async (t) => {
-    const { code, output } = await buf('lint', changed(t, ['int32 id = 1;', 'int32 userId = 1;']));
+  it('the check of the gRPC contract rejects names that break the style', async () => {
+    const { code, output } = await buf('lint', changed(['int32 id = 1;', 'int32 userId = 1;']));
     assert.equal(code, 100);
     assert.match(output, /userId/);
   });
 });
 
 describe('the code generated from the contract', () => {
-  it('the generated code has the descriptors of the present contract (otherwise run npm run generate)', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'image-'));
-    t.after(() => rm(folder, { recursive: true }));
+  it('the generated code has the descriptors of the present contract (otherwise run npm run generate)', async () => {
+    const folder = temporaryFolder();
     const image = join(folder, 'users.binpb');
     const flags = ['--as-file-descriptor-set', '--exclude-source-info', '-o', image];
     assert.deepEqual(await buf('build', proto, ...flags), { code: 0, output: '' });

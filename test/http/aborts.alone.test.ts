@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { abortKinds, abortRequest } from '../kit/aborts.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const rounds = 4;
 
 test('aborted requests leave no stored record, no request in flight and no open connection', async (t) => {
-  const publicDir = await mkdtemp(join(tmpdir(), 'aborts-'));
-  t.after(() => rm(publicDir, { recursive: true }));
+  const publicDir = temporaryFolder();
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(30_000_000));
   const repository = createMemoryStore();
   await repository.users.create({ name: 'Ada' });

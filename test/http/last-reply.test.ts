@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { exchange } from '../kit/raw.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const body = '{"name":"Eve"}';
 const post = `POST /users HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -71,8 +71,7 @@ test('all requests that were pipelined before the service drains get a response'
 });
 
 test('the connection of a client that sends single bytes but reads nothing is closed', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'public-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   await writeFile(join(folder, 'big.bin'), Buffer.alloc(30_000_000));
   const { port } = await startService(t, { publicDir: folder, limits: { writeTimeoutMs: 400 } });
   const socket = connect(port, '127.0.0.1');
@@ -89,8 +88,7 @@ test('the connection of a client that sends single bytes but reads nothing is cl
 });
 
 test('files outside the public folder are not served after a folder was replaced by a link', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'public-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   await mkdir(join(folder, 'public', 'sub'), { recursive: true });
   await mkdir(join(folder, 'outside'));
   await writeFile(join(folder, 'public', 'sub', 'a.txt'), 'inside');

@@ -12,6 +12,7 @@ import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const cases: readonly [fileName: string, want: string][] = [
   ['index.html', 'text/html; charset=utf-8'],
@@ -76,8 +77,7 @@ test('only pages have a Content-Security-Policy header', async (t) => {
 });
 
 test('a public folder without files is reported when the service starts', async (t) => {
-  const publicDir = await mkdtemp(join(tmpdir(), 'empty-'));
-  t.after(() => rm(publicDir, { recursive: true, force: true }));
+  const publicDir = temporaryFolder();
   const warnings = (events: readonly ServiceEvent[]) => events.filter(({ type }) => type === 'warning');
   const { events } = await startService(t, { publicDir });
   const message = `the public folder ${publicDir} has no file to serve`;
@@ -88,8 +88,7 @@ test('a public folder without files is reported when the service starts', async 
 });
 
 test('pages of a custom public folder get no Content-Security-Policy header', async (t) => {
-  const publicDir = await mkdtemp(join(tmpdir(), 'pages-'));
-  t.after(() => rm(publicDir, { recursive: true, force: true }));
+  const publicDir = temporaryFolder();
   await writeFile(
     join(publicDir, 'index.html'),
     '<meta http-equiv="Content-Security-Policy" content="default-src *">',
@@ -184,8 +183,7 @@ test('a public folder has only the files that the user of the service can read',
 });
 
 test('a public folder with a folder on a broken disk fails with its error', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'static-files-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   await mkdir(join(folder, 'inner'));
   const { readdirSync } = fs;
   mockBuiltin(t, fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
@@ -196,8 +194,7 @@ test('a public folder with a folder on a broken disk fails with its error', asyn
 });
 
 test('a file has the path that requests get from the system, also if the file system ignores case', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'static-files-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   await writeFile(join(folder, 'a.txt'), 'a');
   const native = t.mock.method(fs.realpathSync, 'native', () => folder);
   assert.deepEqual(

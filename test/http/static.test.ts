@@ -5,7 +5,6 @@ import { existsSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkS
 import promises, {
   appendFile,
   mkdir,
-  mkdtemp,
   rename,
   rm,
   stat,
@@ -14,7 +13,6 @@ import promises, {
   utimes,
   writeFile,
 } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
@@ -26,6 +24,7 @@ import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { checkForm } from './wire/table.ts';
 
 const page = '<!doctype html><title>home</title>';
@@ -44,8 +43,7 @@ interface Site {
 
 /** A service with a new public folder, which `prepare` may change before the start. */
 async function startSite(t: TestContext, prepare?: (dir: string) => unknown): Promise<Site> {
-  const outer = await mkdtemp(join(tmpdir(), 'static-'));
-  t.after(() => rm(outer, { recursive: true, force: true }));
+  const outer = temporaryFolder();
   await writeFile(join(outer, 'secret.txt'), 'secret');
   const dir = join(outer, 'public');
   await mkdir(join(dir, 'docs'), { recursive: true });
@@ -344,8 +342,7 @@ async function mountConfigMap(dir: string, version: string, files: Readonly<Reco
 }
 
 test('the files of a Kubernetes ConfigMap are counted, and served also after an update', async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'config-map-'));
-  t.after(() => rm(dir, { recursive: true }));
+  const dir = temporaryFolder();
   await mountConfigMap(dir, '2026_1', { 'index.html': page, 'a.txt': 'first' });
   const { http, events } = await startService(t, { publicDir: dir });
   const text = async (path: string) => (await fetch(http + path)).text();
@@ -469,8 +466,7 @@ test('a file whose handle is not disposable, as in an archive of Yarn, is served
 });
 
 test('a folder without a file to serve is reported with 0 files', async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'empty-'));
-  t.after(() => rm(dir, { recursive: true }));
+  const dir = temporaryFolder();
   await writeFile(join(dir, '.hidden'), '');
   const { events } = await startService(t, { publicDir: dir });
   assert.ok(events[0]?.type === 'listening' && events[0].files === 0);
@@ -545,8 +541,7 @@ test('a small compressed file is read once and then served from memory until it 
 });
 
 test('the cache of files stays within its memory limit', async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'kept-'));
-  t.after(() => rm(dir, { recursive: true }));
+  const dir = temporaryFolder();
   for (const name of ['a', 'b']) await writeFile(join(dir, name), name.repeat(10));
   const memory = { freeBytes: 15 };
   const handlers = listFiles(dir).map((file): [string, Handler] => [

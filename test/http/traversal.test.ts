@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { head, Wire } from '../kit/wire.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { checkForm } from './wire/table.ts';
 
 // Spellings of ".." that have worked as path traversal in some server.
@@ -59,8 +59,7 @@ const names = ['secret.txt', 'public-secret/secret.txt', 'etc/passwd', '.env', '
 const mark = 'TOP-SECRET';
 
 test('no spelling of a path reaches a file outside the public folder', async (t) => {
-  const outer = await mkdtemp(join(tmpdir(), 'traversal-'));
-  t.after(() => rm(outer, { recursive: true, force: true }));
+  const outer = temporaryFolder();
   await mkdir(join(outer, 'public/sub'), { recursive: true });
   await mkdir(join(outer, 'public-secret'));
   for (const file of ['secret.txt', 'public-secret/secret.txt', '.env', 'private', 'public/.env']) {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import files from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/kinds.ts';
@@ -16,6 +15,7 @@ import { mockBuiltin } from '../support/mock-builtin.ts';
 import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 import { stubStore } from '../support/stub-store.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const ada = { name: 'Ada Lovelace', role: 'admin' };
 const mergePatch = 'Content-Type: application/merge-patch+json';
@@ -202,8 +202,7 @@ test('a running service returns every response of the OpenAPI document as docume
       .filter(([operation]) => documented().includes(`${operation} ${status}`))
       .map(([operation, request]) => ({ ...request, method: operation.split(' ')[0] ?? '', status }));
 
-  const publicDir = mkdtempSync(join(tmpdir(), 'public-'));
-  all.after(() => rmSync(publicDir, { recursive: true }));
+  const publicDir = temporaryFolder();
 
   await all.test('for a valid request to each operation', () => {
     assert.deepEqual(Object.keys(right).sort(), [...operations().keys()].sort());

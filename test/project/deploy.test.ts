@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +10,7 @@ import { optionRows } from '../../src/config.ts';
 import { readyTimeoutMs } from '../../src/rest/routes.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -139,8 +139,7 @@ test('the container file gives a migration an hour before its health check may f
 
 test('systemd accepts the unit and rates its exposure at most 3', async (t) => {
   if (!hasTool('systemd-analyze')) return t.skip('systemd-analyze is not installed');
-  const folder = await mkdtemp(join(tmpdir(), 'unit-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const file = join(folder, 'users-service.service');
   // The programs must exist where the unit is checked.
   await writeFile(

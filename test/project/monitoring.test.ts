@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +10,7 @@ import { Metrics, renderMetrics } from '../../src/telemetry/metrics.ts';
 import { startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { parseMetrics } from '../support/prometheus.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -38,8 +38,7 @@ const labelsOfScrape = ['job', 'instance'];
 
 /** The labels of each metric of a service with workers, keys, rejected connections, standbys and TLS. */
 async function renderedLabels(t: Parameters<typeof startProcess>[0]): Promise<Map<string, Set<string>>> {
-  const folder = await mkdtemp(join(tmpdir(), 'metrics-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`, '--api-key', 'app:read=secret'];
   const { http } = await startProcess(t, args);
   for (const path of ['/users', '/users/1', '/users/1/posts', '/private']) {
@@ -110,9 +109,8 @@ test('promtool accepts the alerts, and they fire as their test describes', { ski
   assert.equal(tested.code, 0, tested.stdout + tested.stderr);
 });
 
-test('promtool accepts the expressions of the dashboard', { skip }, async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'rules-'));
-  t.after(() => rm(folder, { recursive: true }));
+test('promtool accepts the expressions of the dashboard', { skip }, async () => {
+  const folder = temporaryFolder();
   const rules = expressions.map((expr, i) => ({
     record: `panel:${i}`,
     expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$job', 'users-service'),

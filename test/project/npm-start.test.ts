@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -55,9 +55,8 @@ test('npm start --silent prints only the output of the command', { skip }, async
 });
 
 /** Runs a script of a shell with a Node.js that claims to be this version. */
-async function runClaiming(t: TestContext, version: string, script: string, options = '') {
-  const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
-  t.after(() => rm(folder, { recursive: true }));
+async function runClaiming(version: string, script: string, options = '') {
+  const folder = temporaryFolder();
   const claim = join(folder, 'claim.cjs');
   await writeFile(claim, `Object.defineProperty(process.versions, "node", { value: "${version}" })`);
   return runTool('/bin/sh', ['-c', script], {
@@ -73,9 +72,9 @@ for (const [what, script, options] of [
   ['npm start', scripts.start, '--no-experimental-strip-types'],
   ['the command', 'node src/main.ts --version', ''],
 ] as const) {
-  test(`${what} prints one clear line on a Node.js that is too old`, { skip: skipShell }, async (t) => {
+  test(`${what} prints one clear line on a Node.js that is too old`, { skip: skipShell }, async () => {
     for (const version of ['23.11.1', '24.6.0']) {
-      const { code, stdout, stderr } = await runClaiming(t, version, script, options);
+      const { code, stdout, stderr } = await runClaiming(version, script, options);
       assert.deepEqual({ version, code, stdout }, { version, code: 1, stdout: '' });
       assert.match(stderr, /^users-service: needs Node\.js 24\.7 or newer, this is v[\d.]+\n$/);
     }

@@ -6,6 +6,7 @@ import { basename, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -53,11 +54,10 @@ async function pack(checkout: string, folder: string): Promise<Packed> {
   return packed;
 }
 
-it('the SBOM command of the documentation lists each runtime dependency from only the lock file', async (t) => {
+it('the SBOM command of the documentation lists each runtime dependency from only the lock file', async () => {
   const page = await readFile(join(root, 'scripts/deploy/README.md'), 'utf8');
   const [, script = ''] = /^```sh\n([^`]*npm sbom [^`]*)```$/m.exec(page) ?? [];
-  const folder = await mkdtemp(join(tmpdir(), 'sbom-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   for (const name of ['package.json', 'package-lock.json']) await cp(join(root, name), join(folder, name));
   // Without a cache, all data must come from the lock file.
   const env = { ...process.env, npm_config_offline: 'true', npm_config_cache: join(folder, 'cache') };

@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createService } from '../../src/service.ts';
 import { documents } from '../kit/markdown.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
 import { runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const run = promisify(execFile);
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { dataFile } from '../../scripts/bench/data.ts';
 import { makeDatabase } from '../../scripts/harness/offer.ts';
 import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 test('the databases of the benchmark and of the harnesses have as many users as they should', async (t) => {
   const folder = temporaryFolder();

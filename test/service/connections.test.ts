@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, Server, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
@@ -16,6 +14,7 @@ import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const maxConnections = 20;
 
@@ -207,8 +206,7 @@ test('a thousand clients can connect to each port while the process is busy', {
 });
 
 test('on a small heap, fewer writes may wait for a lock, because they stay when their clients disconnect', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'users-service-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const path = join(folder, 'users.db');
   // Some 280 connections and as many waiting writes fit.
   const env = { NODE_OPTIONS: '--max-old-space-size=32 --max-semi-space-size=1' };

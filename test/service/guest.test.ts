@@ -12,8 +12,8 @@ import { optionRows } from '../../src/config.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { until } from '../kit/until.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
 import { countKept } from '../support/garbage.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 // Everything in a process that a library could change or leak.

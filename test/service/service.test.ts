@@ -12,9 +12,9 @@ import { createService, type Service, type ServiceOptions } from '../../src/serv
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { temporaryFolder } from '../storage/temporary.ts';
 import { fetch } from '../support/fetch.ts';
 import { listen } from '../support/listen.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A service with a memory store on free ports, not yet started. */
 function make(options: ServiceOptions = {}): { service: Service; events: ServiceEvent[] } {

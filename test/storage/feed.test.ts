@@ -8,8 +8,8 @@ import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { openTestPostgres, patient } from '../kit/postgres.ts';
 import { closeAfter } from '../support/close-after.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { checkFeed, followTogether, isWhole, Replica, writeAtRandom } from './random-writes.ts';
-import { temporaryFolder } from './temporary.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { DomainError } from '../../src/domain/errors.ts';
 import { openStore, persistentUrlForms, sqlitePath, urlForms } from '../../src/storage/open.ts';
 import { closeAfter } from '../support/close-after.ts';
-import { temporaryFolder } from './temporary.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const folder = temporaryFolder();
 

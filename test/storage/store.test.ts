@@ -10,7 +10,7 @@ import { createStore } from '../../src/storage/store.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
 import { refuses } from '../domain/refuses.ts';
 import { closeAfter } from '../support/close-after.ts';
-import { temporaryFolder } from './temporary.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const folder = temporaryFolder();
 const query = {

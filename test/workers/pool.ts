@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 /** Polls until workers have reached a state. Shorter pauses would take the processor from these workers. */
@@ -25,8 +23,7 @@ export async function start(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Pool> {
-  const folder = await mkdtemp(join(tmpdir(), 'workers-'));
-  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const folder = temporaryFolder();
   const database = `sqlite:${folder}/users.db`;
   const running = await startProcess(t, ['--workers', '2', '--database', database, ...args], env);
   return { ...running, folder };

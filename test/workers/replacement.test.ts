@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { get } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,6 +11,7 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { printed, type ServiceProcess } from '../kit/process.ts';
 import { post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { ask, counted, healthOf, portOf, scrape, start, untilWorkers, workersOf } from './pool.ts';
 
 /** Sends requests to both APIs over keep-alive connections. The result stops them and returns failures. */
@@ -89,8 +89,7 @@ it('workers keep serving while the public files or the certificate are missing, 
       return prepare.call(this, isVersion ? "SELECT '3.51.2' AS version" : sql, ...rest);
     };`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
-  const folder = await mkdtemp(join(tmpdir(), 'replacement-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const [pages, cert, key] = [join(folder, 'pages'), join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const pair = createCertificate('soon', 5.5, 80);
   await mkdir(pages);

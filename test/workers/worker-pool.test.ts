@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import cluster, { type Worker } from 'node:cluster';
 import { EventEmitter } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../../src/domain/errors.ts';
@@ -16,6 +13,7 @@ import { WorkerPool } from '../../src/workers/worker-pool.ts';
 import { runMain } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { recordPauses } from '../support/pauses.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const series = 'users_service_failures_total';
 const start = 'users_service_start_time_seconds';
@@ -566,8 +564,7 @@ describe('a stop message during the start of a worker', () => {
       worker.emit('message', 'stop');
       return Reflect.apply(listen, this, given);
     });
-    const folder = await mkdtemp(join(tmpdir(), 'workers-'));
-    t.after(() => rm(folder, { recursive: true }));
+    const folder = temporaryFolder();
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
     const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off'], { env: asWorker });
     assert.equal(code, 0);
@@ -580,9 +577,8 @@ describe('a stop message during the start of a worker', () => {
 
 describe('a primary whose workers cannot start', () => {
   /** Runs the service with code that each of its processes runs first. */
-  const run = async (t: TestContext, code: string) => {
-    const cwd = await mkdtemp(join(tmpdir(), 'workers-'));
-    t.after(() => rm(cwd, { recursive: true }));
+  const run = async (code: string) => {
+    const cwd = temporaryFolder();
     const text = `import { isWorker } from 'node:cluster'; ${code}`;
     return await runMain(['--workers', '2', '--port', '0', '--grpc-port', '0'], {
       env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(text)}` },
@@ -598,8 +594,8 @@ describe('a primary whose workers cannot start', () => {
     await assert.rejects(createPool(2).start(), cause);
   });
 
-  it('a primary prints why no process could be created', async (t) => {
-    const { code, stderr } = await run(t, `process.execPath = '/missing/node'`);
+  it('a primary prints why no process could be created', async () => {
+    const { code, stderr } = await run(`process.execPath = '/missing/node'`);
     assert.equal(
       stderr,
       'users-service: a worker could not be started: /missing/node: no such file or directory\n',
@@ -607,21 +603,20 @@ describe('a primary whose workers cannot start', () => {
     assert.equal(code, 1);
   });
 
-  it('a primary prints which signal ended a worker before it was ready', async (t) => {
-    const { code, stderr } = await run(t, `if (isWorker) process.kill(process.pid, 'SIGKILL')`);
+  it('a primary prints which signal ended a worker before it was ready', async () => {
+    const { code, stderr } = await run(`if (isWorker) process.kill(process.pid, 'SIGKILL')`);
     assert.equal(stderr, 'users-service: a worker exited before it was ready: SIGKILL\n');
     assert.equal(code, 1);
   });
 
-  it('a primary prints the exit code of a worker, which has printed the reason', async (t) => {
-    const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(2) }`);
+  it('a primary prints the exit code of a worker, which has printed the reason', async () => {
+    const { code, stderr } = await run(`if (isWorker) { console.error('the reason'); process.exit(2) }`);
     assert.equal(stderr, 'the reason\nusers-service: a worker exited before it was ready: code 2\n');
     assert.equal(code, 1);
   });
 
-  it('a primary that a signal ends during the start ends its workers, which print nothing', async (t) => {
+  it('a primary that a signal ends during the start ends its workers, which print nothing', async () => {
     const { code, stdout, stderr } = await run(
-      t,
       `if (isWorker) {
         const primary = process.ppid;
         // A worker that has begun to listen drains after this signal.

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
@@ -17,6 +16,7 @@ import { until } from '../../kit/until.ts';
 import { createCertificate } from '../../support/certificate.ts';
 import { closeAfter } from '../../support/close-after.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 describe('the hosts of a database URL', () => {
   const rows: readonly [url: string, urls: readonly string[], writable: boolean][] = [
@@ -88,9 +88,8 @@ describe('the hosts of a database URL', () => {
     ['has a damaged certificate', cert.replace(/\n.{40}/, '\n')],
   ];
   for (const [what, content] of files) {
-    it(`are rejected if the file of sslrootcert ${what}`, async (t) => {
-      const folder = await mkdtemp(join(tmpdir(), 'users-service-hosts-'));
-      t.after(() => rm(folder, { recursive: true }));
+    it(`are rejected if the file of sslrootcert ${what}`, async () => {
+      const folder = temporaryFolder();
       const [good, bad] = [join(folder, 'good.crt'), join(folder, 'bad crt')];
       await writeFile(good, `a comment\n${cert}`);
       await writeFile(bad, content);

@@ -20,8 +20,8 @@ import { backupSqlite } from '../../../src/storage/sqlite/tools.ts';
 import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 import { runTool } from '../../support/tool.ts';
-import { temporaryFolder } from '../temporary.ts';
 
 const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 

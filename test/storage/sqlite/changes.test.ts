@@ -14,8 +14,8 @@ import { changeLog, sqliteFeed } from '../../../src/storage/sqlite/changes.ts';
 import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/tools.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 import { checkFeed, followTogether, type RandomLoad, writeAtRandom } from '../random-writes.ts';
-import { temporaryFolder } from '../temporary.ts';
 import type { ChildRole } from './child.ts';
 
 const program = fileURLToPath(new URL('./child.ts', import.meta.url));

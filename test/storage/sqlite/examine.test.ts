@@ -26,7 +26,7 @@ import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
 import { closeAfter } from '../../support/close-after.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 const original = join(temporaryFolder(), 'users.db');
 const filling = await openSqliteStore(original);

@@ -33,7 +33,7 @@ import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/too
 import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 async function refusal(path: string, options?: SqliteStoreOptions): Promise<DomainError> {
   try {

@@ -9,7 +9,7 @@ import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { groupCommit } from '../../../src/storage/sqlite/writer-thread.ts';
 import { type SqliteWrites, sqliteWrites } from '../../../src/storage/sqlite/writes.ts';
 import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 const busyTimeoutMs = 20;
 const busy = 5;

@@ -9,7 +9,7 @@ import { type RecordKind, recordKinds } from '../../../src/domain/record.ts';
 import { userFields } from '../../../src/domain/user.ts';
 import { sqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 const user = { id: 5, name: 'Ada', role: 'admin' };
 

@@ -15,7 +15,7 @@ import { isLogUnused } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { until } from '../../kit/until.ts';
 import { closeAfter } from '../../support/close-after.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 import type { ChildRole } from './child.ts';
 
 const program = fileURLToPath(new URL('./child.ts', import.meta.url));

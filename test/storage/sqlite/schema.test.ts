@@ -6,8 +6,8 @@ import { describe, it } from 'node:test';
 import { byKind } from '../../../src/domain/record.ts';
 import { connect, migrate } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 import { checkMigrated } from '../migrated.ts';
-import { temporaryFolder } from '../temporary.ts';
 
 const version1 = readFileSync(new URL('version-1.sql', import.meta.url), 'utf8');
 const versions: Readonly<Record<number, string>> = {

@@ -10,7 +10,7 @@ import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import { closeAfter } from '../../support/close-after.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 const folder = temporaryFolder();
 const newPath = () => join(folder, `${randomUUID()}.db`);

@@ -14,7 +14,7 @@ import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/s
 import { WriteQueue } from '../../../src/storage/sqlite/write-queue.ts';
 import { until } from '../../kit/until.ts';
 import { closeAfter } from '../../support/close-after.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ store: Store; path: string }> {
   const path = join(temporaryFolder(), 'users.db');

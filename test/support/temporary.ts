@@ -8,7 +8,7 @@ let root: string | undefined;
 export function temporaryFolder(): string {
   if (root === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'users-service-'));
-    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));
     root = folder;
   }
   return mkdtempSync(join(root, 'test-'));
