@@ -8,10 +8,9 @@ import { promisify } from 'node:util';
 import { rejects } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
-
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
-import { temporaryFolder } from '../temporary.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 
 /** Each function makes links below a folder, and returns a path that leads to `volume/users.db` through them. */
 const links: Readonly<Record<string, (folder: string) => string>> = {
