@@ -34,6 +34,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     far.on('close', () => near.destroy());
 
     const { method, signal } = request;
+    const isOfIterable = isByteStream(request.body);
     const reader = request.body?.getReader();
     const { host, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
@@ -63,15 +64,37 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       outgoing.flushHeaders();
       // A stream can fail without a reason, which `pipeline` takes for success.
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
+      let reading: ReturnType<typeof reader.read> | undefined;
       // The end of `pipeline` would cancel the body only after its next chunk.
-      outgoing.on('close', () => reader.cancel().catch(() => undefined));
+      outgoing.on('close', async () => {
+        if (isOfIterable) await reading?.catch(() => undefined);
+        await reader.cancel().catch(() => undefined);
+      });
       const chunks = async function* () {
-        for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+        for (;;) {
+          reading = reader.read();
+          const { done, value } = await reading;
+          if (done) return;
+          yield value;
+        }
       };
       pipeline(chunks, outgoing).then(failIfUnsent, fail);
     }
     return await promise;
   };
+}
+
+/**
+ * Whether a body may be an async iterable of the host, such as its `IncomingMessage`. If it ends after its stream was
+ * cancelled during a read, undici throws an uncaught exception.
+ */
+function isByteStream(body: ReadableStream | null): boolean {
+  try {
+    body?.getReader({ mode: 'byob' }).releaseLock();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function toResponse(incoming: IncomingMessage, method: string, signal: AbortSignal): Response {

@@ -422,6 +422,32 @@ describe('the fetch handler', () => {
     });
   }
 
+  for (const end of ['', '}']) {
+    it(`ends with an iterable body whose ${end ? 'next part' : 'end'} comes after the response to its head`, async () => {
+      const { handle } = create();
+      const { promise: responded, resolve: respond } = Promise.withResolvers<void>();
+      const { promise: ended, resolve: finish } = Promise.withResolvers<void>();
+      async function* parts() {
+        try {
+          yield Buffer.from('{');
+          await responded;
+          if (end) for (;;) yield Buffer.from(end);
+        } finally {
+          finish();
+        }
+      }
+      const body: unknown = parts();
+      const response = await post(handle, '/nothing', body as Parameters<typeof post>[2], { duplex: 'half' });
+      assert.deepEqual([response.status, await response.json()], [404, { error: 'no such resource' }]);
+      // The connection in memory closes.
+      await nextTurn();
+      respond();
+      await ended;
+      // An uncaught exception of the stream would come in a microtask, and fail the test.
+      await nextTurn();
+    });
+  }
+
   it('ignores the Trailer header of a request without a body', async () => {
     const headers = { trailer: 'x-checksum' };
     const response = await create().handle(new Request(`${base}/users`, { headers }));
