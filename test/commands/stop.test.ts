@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
 import fs, { mkdir, readdir, writeFile } from 'node:fs/promises';
@@ -54,6 +55,22 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
     exit: exited.resolve,
   });
   return { code, exited: exited.promise, errors: errors.join(''), output: output.join('') };
+}
+
+for (const [what, args, expected] of [
+  ['ends after a signal', [], 0],
+  ['with an invalid option ends with its exit code', ['--auth', 'x'], 2],
+] as const) {
+  it(`a service that a process manager has started by node:cluster ${what}`, async (t) => {
+    const ports = ['--port', '0', '--grpc-port', '0', '--database', 'memory:'];
+    cluster.setupPrimary({ exec: main, args: [...ports, ...args], silent: true });
+    const worker = cluster.fork();
+    t.after(() => worker.process.kill('SIGKILL'));
+    worker.process.stdout?.on('data', (chunk) => {
+      if (String(chunk).includes('"event":"listening"')) worker.process.kill('SIGINT');
+    });
+    assert.deepEqual(await once(worker, 'exit'), [expected, null]);
+  });
 }
 
 describe('a command that a signal stops', () => {
