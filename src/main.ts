@@ -50,4 +50,4 @@ process.exitCode = await run({
   exit: (code) => process.exit(code),
 });
 // The channel to a process manager that uses `node:cluster`, such as pm2, would keep the process alive.
-if (process.connected) (await import('node:cluster')).default.worker?.disconnect();
+process.channel?.unref();
