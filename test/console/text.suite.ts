@@ -7,6 +7,7 @@ import { addUsers, namesIn, openUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const long = 'W'.repeat(200);
+const role = `r${'o'.repeat(49)}`;
 const names = [
   '<img src=x onerror="document.title=`pwned`"><script>document.title="pwned"</script>',
   '"><b>bold</b>&amp;&lt;',
@@ -25,7 +26,7 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(
       http,
-      names.map((name) => ({ name, role: `r${'o'.repeat(49)}` })),
+      names.map((name) => ({ name, role })),
     );
     for (const title of names.slice(0, 5)) {
       await send(http, 'POST /users/5/posts', { json: { title, body: `${title}\n${title}` } });
@@ -46,6 +47,7 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
       };
       assert.deepEqual(await namesIn(page), names);
       assert.deepEqual(await overflows('html'), [0, 0]);
+      assert.equal(await page.locator('.pill').first().getAttribute('title'), role, 'the cut role');
       await openUser(page, long);
       await page.locator('.post').nth(4).waitFor();
       assert.deepEqual(await overflows('html'), [0, 0]);

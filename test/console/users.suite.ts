@@ -140,8 +140,10 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
           await loading.promise;
           await route.continue();
         });
-        const textAfter = (selector: string): Promise<unknown> =>
-          page.evaluate(`getComputedStyle(document.querySelector('${selector}'), '::after').content`);
+        const textAfter = (selector: string, pseudo = '::after'): Promise<unknown> =>
+          page.evaluate(`getComputedStyle(document.querySelector('${selector}'), '${pseudo}').content`);
+        await page.evaluate("document.querySelector('#feed-state').textContent = ''");
+        assert.equal(await textAfter('#feed-state', '::before'), 'none', 'a dot before no state');
         await page.getByRole('link', { name: 'Countess' }).click();
         await page.locator('#detail[aria-busy="true"]').waitFor();
         assert.equal(await textAfter('#detail'), '"Loading…"');

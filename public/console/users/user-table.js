@@ -30,7 +30,9 @@ export function createUserTable(addressOf, focusLost) {
     link.draggable = false;
     markUnsaved(made, id);
     for (const [field, text] of Object.entries(optional)) {
-      if (text !== '') part(made, field, HTMLElement).append(el('span', { class: 'pill' }, text));
+      // The column may cut a long text.
+      if (text !== '')
+        part(made, field, HTMLElement).append(el('span', { class: 'pill', title: text }, text));
     }
     return made;
   }
