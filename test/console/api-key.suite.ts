@@ -5,7 +5,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { announced, firstNameIs, recordRequests, showView } from './people.ts';
+import { announced, firstNameIs, isLive, recordRequests, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
@@ -129,7 +129,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       for (let i = 1; i < 11; i += 1)
         await send(http, 'POST /users', { json: { name: `user ${i}` }, ...withKey });
       await useKey('/?limit=10');
-      await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+      await isLive(page);
       service.setApiKeys(['another-key']);
       await page.getByRole('button', { name: 'Count all' }).click();
       await enter('another-key');
@@ -184,7 +184,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         await firstNameIs(page, 'Ada');
         await page.getByRole('heading', { name: 'Ada' }).waitFor();
         await page.getByText('No posts yet').waitFor();
-        await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+        await isLive(page);
         await page.locator('#edit-name').fill('Ada L');
         await page.getByRole('button', { name: 'API key: set' }).click();
         const loaded = page.waitForEvent('load');

@@ -9,6 +9,7 @@ import {
   announced,
   changeUser,
   firstNameIs,
+  intercept,
   namesIn,
   numbered,
   readUser,
@@ -161,8 +162,8 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         const requests = recordRequests(page);
         expectAway(t, http);
         let lost = 0;
-        await page.route('**/users', async (route) => {
-          if (route.request().method() !== 'POST' || lost === 1) return await route.continue();
+        await intercept(page, 'POST', '**/users', async (route) => {
+          if (lost === 1) return await route.continue();
           lost += 1;
           await route.fetch();
           await route.abort('connectionreset');
@@ -186,11 +187,8 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       async () => {
         await showView(page, '/');
         const requests = recordRequests(page);
-        await page.route('**/users', (route) =>
-          route.request().method() === 'POST'
-            ? route.fulfill({ status: 500, json: { error: 'internal error' } })
-            : route.continue(),
-        );
+        const failure = { status: 500, json: { error: 'internal error' } };
+        await intercept(page, 'POST', '**/users', (route) => route.fulfill(failure));
         const dialog = page.getByRole('dialog', { name: 'New user' });
         for (const name of ['Ada', 'Ada', 'Bob']) {
           await page.getByRole('button', { name: 'New user' }).click();

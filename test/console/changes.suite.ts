@@ -8,22 +8,25 @@ import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import {
+  addPosts,
   addUsers,
   advance,
   announced,
   changeUser,
   firstNameIs,
-  holdReads,
+  holdResponses,
+  intercept,
+  isLive,
   numbered,
   openUser,
   readUser,
   recordMessages,
   recordRequests,
+  settled,
   showView,
 } from './people.ts';
 import { startRestartable, startService } from './service.ts';
 
-const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
 // waitForFunction would evaluate a string in the page, which its policy forbids.
 const hasText = (field: Locator, text: string) =>
@@ -61,11 +64,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     /** Shows the list or a user after adding these posts, without the marks and counts of earlier tests. */
     const show = async (id?: number, titles: readonly string[] = []) => {
       const user = id === undefined ? '/' : `/users/${id}`;
-      const posts: string[] = [];
-      for (const title of titles) {
-        const { headers } = await send(http, `POST ${user}/posts`, { json: { title } });
-        posts.push(String(headers.location));
-      }
+      const posts = await addPosts(http, user, titles);
       await showView(page, user);
       await page.evaluate("hide(false); document.querySelector('#refresh-button').click()");
       await page.locator('#table-area[aria-busy="false"]').waitFor();
@@ -221,8 +220,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       async () => {
         await show(6);
         let isLate = false;
-        await page.route('**/users/6', async (route) => {
-          if (route.request().method() === 'GET') return await route.continue();
+        await intercept(page, 'PATCH', '**/users/6', async (route) => {
           const response = await route.fetch();
           await changeUser(http, 6, { name: 'Theirs' });
           await page.evaluate('hide(false)');
@@ -275,8 +273,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
     await t.test('changes include a save of the page for which a proxy has sent an error', async () => {
       await show(9);
-      await page.route('**/users/9', async (route) => {
-        if (route.request().method() === 'GET') return await route.continue();
+      await intercept(page, 'PATCH', '**/users/9', async (route) => {
         await route.fetch();
         await route.fulfill({ status: 504, body: 'Gateway Timeout' });
       });
@@ -298,8 +295,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           expectAway(t, http);
           const name = `Ida ${title}`;
           let lost = false;
-          await page.route('**/users/8', async (route) => {
-            if (route.request().method() !== 'PATCH') return await route.continue();
+          await intercept(page, 'PATCH', '**/users/8', async (route) => {
             if (lost && isFirst) await row(page, name).getByText('Changed').waitFor();
             await (lost ? route.continue() : route.fetch().then(() => route.abort('connectionreset')));
             lost = true;
@@ -347,8 +343,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 
     await t.test('changes that arrive during a failing save show their conflict after it', async () => {
       await show(10);
-      await page.route('**/users/10', async (route) => {
-        if (route.request().method() === 'GET') return await route.continue();
+      await intercept(page, 'PATCH', '**/users/10', async (route) => {
         await changeUser(http, 10, { name: 'Theirs', role: 'editor' });
         await page.getByText('version 2, by another person').waitFor();
         await route.fulfill({ status: 500, json: { error: 'internal error' } });
@@ -418,7 +413,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       'changes appear in the form of a post that is opened at the same time, and do not hide it',
       async () => {
         const { posts } = await show(1, ['One']);
-        const { reached, release } = await holdReads(page, `**${posts[0]}`);
+        const { reached, release } = await holdResponses(page, `**${posts[0]}`);
         await page.getByRole('button', { name: 'Edit One' }).click();
         await reached;
         await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
@@ -452,8 +447,8 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.locator('#post-edit-title:focus').waitFor();
         await page.evaluate('hide(true)');
         await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
-        const lists = await holdReads(page, `**${user}/posts?*`);
-        const post = await holdReads(page, `**${posts[0]}`);
+        const lists = await holdResponses(page, `**${user}/posts?*`);
+        const post = await holdResponses(page, `**${posts[0]}`);
         await page.getByRole('button', { name: 'Refresh' }).click();
         await Promise.all([lists.reached, post.reached]);
         await page.getByRole('button', { name: 'Edit Two' }).click();
@@ -608,8 +603,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
           await send(http, `PATCH ${posts[1]}`, { json: { body: 'Theirs' } });
           await send(http, `DELETE ${posts[2]}`);
-          const { headers } = await send(http, `POST ${user}/posts`, { json: { title: 'Four' } });
-          posts.push(String(headers.location));
+          posts.push(...(await addPosts(http, user, ['Four'])));
         });
         await page.locator('.post h4', { hasText: 'First' }).waitFor();
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'First']);
@@ -657,7 +651,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
 
     await t.test('changes appear in a list that was read before them', async () => {
-      const { reached, release } = await holdReads(page, '**/users?*');
+      const { reached, release } = await holdResponses(page, '**/users?*');
       await page.locator('th[data-sort="name"] button').click();
       await reached;
       await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
@@ -670,7 +664,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
 
     await t.test('changes appear in a user that was read before them', async () => {
-      const { reached, release } = await holdReads(page, '**/users/1');
+      const { reached, release } = await holdResponses(page, '**/users/1');
       await page.getByRole('link', { name: 'Zoe' }).click();
       await reached;
       await send(http, 'PATCH /users/1', { json: { name: 'Eve' } });
@@ -682,7 +676,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
 
     await t.test('changes appear in posts that were read before them', async () => {
-      const { reached, release } = await holdReads(page, '**/users/3/posts?*');
+      const { reached, release } = await holdResponses(page, '**/users/3/posts?*');
       await page.getByRole('link', { name: 'Cy' }).click();
       await reached;
       await send(http, 'PATCH /users/3/posts/1', { json: { title: 'First' } });
@@ -905,7 +899,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await firstNameIs(page, 'Ada');
     await page.getByText('Not live').waitFor();
     // The response to this request shows that the service has reported the earlier requests of the page.
-    await page.evaluate("fetch('/health').then((response) => response.text())");
+    await settled(page);
     const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
     assert.ok(paths.includes('/users'));
     assert.ok(!paths.includes('/changes'));

@@ -5,7 +5,17 @@ import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, changeUser, readUser, recordMessages, recordRequests } from './people.ts';
+import {
+  addUsers,
+  announced,
+  changeUser,
+  holdRequests,
+  intercept,
+  readUser,
+  recordMessages,
+  recordRequests,
+  settled,
+} from './people.ts';
 import { startService } from './service.ts';
 
 const { mergeFields } = loadModule<MergeModule>('console/edit/save.js');
@@ -166,8 +176,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('a save that succeeded with an error response is reported when it is read', async () => {
       const id = await openNew();
-      await page.route(`**/users/${id}`, async (route) => {
-        if (route.request().method() !== 'PATCH') return await route.continue();
+      await intercept(page, 'PATCH', `**/users/${id}`, async (route) => {
         await route.fetch();
         await route.fulfill({ status: 503, json: { error: 'no response' } });
       });
@@ -215,11 +224,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         await post.getByLabel('Title').fill('My title');
         await changeUser(http, id, { name: 'Their name' });
         await send(http, `PATCH ${headers.location}`, { json: { title: 'Their title' } });
-        const held = Promise.withResolvers<void>();
-        await page.route(`**/users/${id}`, async (route) => {
-          if (route.request().method() === 'PATCH') await held.promise;
-          await route.continue();
-        });
+        const release = await holdRequests(page, 'PATCH', `**/users/${id}`);
         await change(page, { Name: 'My name' });
         await post.getByRole('button', { name: 'Save' }).click();
         const dialog = conflictIn(page);
@@ -227,10 +232,9 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         const read = page.waitForResponse(
           (response) => response.request().method() === 'GET' && response.url() === `${http}/users/${id}`,
         );
-        held.resolve();
+        release();
         await (await read).finished();
-        // The page has handled the response when this one arrives.
-        await page.evaluate("fetch('/health').then((response) => response.text())");
+        await settled(page);
         await choose(dialog, 'Theirs Their title');
         await choose(dialog, 'Theirs Their name');
         await announced(page, 'Kept the other change to Their name');
@@ -266,11 +270,8 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       'a rejected version that is still the latest one is shown as an error, and not sent again',
       async () => {
         const id = await openNew();
-        await page.route(`**/users/${id}`, (route) =>
-          route.request().method() === 'PATCH'
-            ? route.fulfill({ status: 412, json: { error: 'the version was rejected' } })
-            : route.continue(),
-        );
+        const rejection = { status: 412, json: { error: 'the version was rejected' } };
+        await intercept(page, 'PATCH', `**/users/${id}`, (route) => route.fulfill(rejection));
         const requests = recordRequests(page);
         await change(page, { Name: 'Countess' });
         const form = page.getByRole('form', { name: 'Edit user' });

@@ -4,7 +4,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, holdReads, readUser, showView } from './people.ts';
+import { addUsers, announced, holdResponses, readUser, showView } from './people.ts';
 import { startService } from './service.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = loadModule<CurlModule>('console/requests/curl.js');
@@ -137,7 +137,7 @@ suite('console: requests', { skip: noBrowser }, () => {
     await t.test('a running request does not have the colour of the one before it', async () => {
       const status = page.locator('#dock-status');
       await status.and(page.locator('[data-class="2"]')).waitFor();
-      const { reached, release } = await holdReads(page, '**/users?*');
+      const { reached, release } = await holdResponses(page, '**/users?*');
       await page.getByRole('button', { name: 'Refresh' }).click();
       await reached;
       assert.equal(await status.textContent(), '…');

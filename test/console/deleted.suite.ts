@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, openUser, showView } from './people.ts';
+import { addUsers, announced, isLive, openUser, showView } from './people.ts';
 import { startService } from './service.ts';
-
-const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 
 suite('console: a user or post that is deleted while it is edited', {
   skip: noBrowser,

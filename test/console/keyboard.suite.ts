@@ -4,7 +4,18 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, numbered, openUser, readUser, showView } from './people.ts';
+import {
+  addUsers,
+  announced,
+  firstNameIs,
+  holdRequests,
+  isLive,
+  numbered,
+  openUser,
+  readUser,
+  settled,
+  showView,
+} from './people.ts';
 import { startService } from './service.ts';
 
 /** Presses Tab until the focus is on a matching element. Fails if the focus returns to the start. */
@@ -148,16 +159,12 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         await showView(page, '/');
         await openUser(page, 'user 004');
-        const saving = Promise.withResolvers<void>();
-        await page.route('**/users/4', async (route) => {
-          if (route.request().method() === 'PATCH') await saving.promise;
-          await route.continue();
-        });
+        const save = await holdRequests(page, 'PATCH', '**/users/4');
         await page.locator('#edit-name').fill('Typed by hand');
         await page.keyboard.press('Enter');
         await page.keyboard.press('Escape');
         await focused(page, 'tr[data-id="4"] a');
-        saving.resolve();
+        save();
         await announced(page, 'Saved');
         assert.equal(await page.locator('tr[data-id="4"] a:focus').textContent(), 'Typed by hand');
       },
@@ -211,21 +218,16 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
           await showView(page, `/users/${id}`);
           await page.getByText(`User ${id} · version`).waitFor();
           await page.locator('.post').waitFor();
-          const held = Promise.withResolvers<void>();
-          await page.route(`**${url}`, async (route) => {
-            if (route.request().method() === method) await held.promise;
-            await route.continue();
-          });
+          const release = await holdRequests(page, method, `**${url}`);
           const answered = page.waitForResponse(
             (response) => response.request().method() === method && response.url() === `${http}${url}`,
           );
           await act();
           await page.locator(field).click();
           await page.keyboard.type('ab');
-          held.resolve();
+          release();
           await (await answered).finished();
-          // The page has handled the response when this one arrives.
-          await page.evaluate("fetch('/health').then((response) => response.text())");
+          await settled(page);
           await page.keyboard.type('cd');
           assert.match(await page.locator(field).inputValue(), /abcd/);
           // This ends a search before its pause.
@@ -261,7 +263,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
       'the focus moves from a form or row that disappears to the message in its place',
       async () => {
         await showView(page, '/users/9');
-        await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
+        await isLive(page);
         await page.getByText('User 9 · version').waitFor();
         await page.locator('#edit-name').focus();
         await send(http, 'DELETE /users/9');

@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, announceIn, firstNameIs, holdReads, numbered, showView } from './people.ts';
+import { addUsers, announced, announceIn, firstNameIs, holdResponses, numbered, showView } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
@@ -151,7 +151,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('the panel of a user has nearly the same height while the user is read', async () => {
       await page.setViewportSize({ width: 1280, height: 900 });
-      const { reached, release } = await holdReads(page, '**/users/3');
+      const { reached, release } = await holdResponses(page, '**/users/3');
       await showView(page, '/users/3');
       await reached;
       const loading = await bottomOf(page.locator('#detail'));

@@ -3,7 +3,16 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, advance, firstNameIs, namesIn, numbered, recordRequests, showView } from './people.ts';
+import {
+  addUsers,
+  advance,
+  firstNameIs,
+  isLive,
+  namesIn,
+  numbered,
+  recordRequests,
+  showView,
+} from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
@@ -186,7 +195,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
         await firstNameIs(page, 'user 001');
         const note = page.getByRole('status').filter({ hasText: 'It is not on this page.' });
         const place = await page.locator('#user-table').boundingBox();
-        await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
+        await isLive(page);
         for (const name of ['Amy', 'Bea', 'Zoe']) {
           await note.waitFor({ state: 'hidden' });
           await page.getByRole('button', { name: 'New user' }).click();

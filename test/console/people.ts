@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Page, Request } from 'playwright-core';
+import type { Page, Request, Route } from 'playwright-core';
 import { type Answer, send } from '../support/client.ts';
 
 export interface Person {
@@ -13,6 +13,16 @@ export async function addUsers(http: string, people: readonly Person[]): Promise
     const { status } = await send(http, 'POST /users', { json: person });
     assert.equal(status, 201);
   }
+}
+
+/** Adds posts with these titles to a user one after another, and resolves to their paths. */
+export async function addPosts(http: string, user: string, titles: readonly string[], body = '') {
+  const paths: string[] = [];
+  for (const title of titles) {
+    const { headers } = await send(http, `POST ${user}/posts`, { json: { title, body } });
+    paths.push(String(headers.location));
+  }
+  return paths;
 }
 
 /** `user 001`, `user 002` and so on. Every third user is an admin. */
@@ -54,18 +64,44 @@ export function recordRequests(page: Page): Request[] {
   return requests;
 }
 
-/** Delays the responses to the reads of this address from now on. */
-export async function holdReads(page: Page, url: string) {
+/** Handles the requests with this method to an address from now on. The others continue. */
+export function intercept(
+  page: Page,
+  method: string,
+  url: string,
+  handle: (route: Route) => Promise<unknown>,
+): Promise<unknown> {
+  return page.route(url, (route) => (route.request().method() === method ? handle(route) : route.continue()));
+}
+
+/** Delays the requests with this method to an address until the returned function is called. */
+export async function holdRequests(page: Page, method: string, url: string): Promise<() => void> {
+  const held = Promise.withResolvers<void>();
+  await intercept(page, method, url, async (route) => {
+    await held.promise;
+    await route.continue();
+  });
+  return held.resolve;
+}
+
+/** Delays the responses of this address to requests with this method from now on. */
+export async function holdResponses(page: Page, url: string, method = 'GET') {
   const reached = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
-  await page.route(url, async (route) => {
-    if (route.request().method() !== 'GET') return await route.continue();
+  const answered = Promise.withResolvers<void>();
+  await intercept(page, method, url, async (route) => {
     const response = await route.fetch();
     reached.resolve();
     await held.promise;
     await route.fulfill({ response });
+    answered.resolve();
   });
-  return { reached: reached.promise, release: held.resolve };
+  return { reached: reached.promise, release: held.resolve, answered: answered.promise };
+}
+
+/** Resolves when the page has handled the responses before this one. */
+export function settled(page: Page): Promise<unknown> {
+  return page.evaluate("fetch('/health').then((response) => response.text())");
 }
 
 /** Shows another view of the open page, without the dialogs and messages of an earlier test. */
@@ -117,8 +153,13 @@ export async function recordMessages(page: Page): Promise<() => Promise<string[]
 export async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
   for (let passed = 0; passed < ms; passed += stepMs) {
     await page.clock.runFor(stepMs);
-    await page.evaluate("fetch('/health').then((response) => response.text())");
+    await settled(page);
   }
+}
+
+/** Resolves when the page follows the changes of others. */
+export function isLive(page: Page): Promise<void> {
+  return page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 }
 
 export async function announced(page: Page, text: string): Promise<void> {

@@ -4,7 +4,16 @@ import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
+import {
+  addUsers,
+  announced,
+  holdRequests,
+  holdResponses,
+  intercept,
+  openUser,
+  recordRequests,
+  settled,
+} from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
@@ -61,14 +70,14 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
           );
           return (opacities as string[]).map((opacity) => opacity !== '1');
         };
-        const post = await holdReads(page, `**${first}`);
+        const post = await holdResponses(page, `**${first}`);
         await edit.click();
         await post.reached;
         assert.deepEqual(await dimmed(), [false, true]);
         post.release();
         await form.waitFor();
         assert.deepEqual(await dimmed(), [false, false]);
-        const posts = await holdReads(page, `**/users/${ids.userId}/posts?*`);
+        const posts = await holdResponses(page, `**/users/${ids.userId}/posts?*`);
         await page.getByRole('button', { name: 'Refresh' }).click();
         await posts.reached;
         assert.deepEqual(await dimmed(), [true, false]);
@@ -83,7 +92,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         const { first } = await openNew();
         const requests = recordRequests(page);
-        const post = await holdReads(page, `**${first}`);
+        const post = await holdResponses(page, `**${first}`);
         await edit.click();
         await post.reached;
         await edit.click();
@@ -130,18 +139,14 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       'text typed into a post that was reopened while it was being saved stays, and can be saved',
       async () => {
         const { ids, first } = await openNew();
-        const held = Promise.withResolvers<void>();
-        await page.route(`**${first}`, async (route) => {
-          if (route.request().method() === 'PATCH') await held.promise;
-          await route.continue();
-        });
+        const release = await holdRequests(page, 'PATCH', `**${first}`);
         await edit.click();
         await change(form, { Title: 'Second' });
         await page.keyboard.press('Escape');
         await form.waitFor({ state: 'hidden' });
         await edit.click();
         await form.getByLabel('Title').fill('Third');
-        held.resolve();
+        release();
         await announced(page, 'Saved Second');
         assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
         assert.equal(await form.getByText('Another person').isVisible(), false);
@@ -227,15 +232,15 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await form.waitFor();
         await changePost(http, first, { title: 'Theirs' });
         // The page reads the post because its version is rejected. The post is deleted before that read.
-        await page.route(`**${first}`, async (route) => {
-          if (route.request().method() === 'GET') await send(http, `DELETE ${first}`);
+        await intercept(page, 'GET', `**${first}`, async (route) => {
+          await send(http, `DELETE ${first}`);
           await route.continue();
         });
         await form.getByRole('button', { name: 'Delete…' }).click();
         await page.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, 'On engines was already deleted');
         await send(http, `DELETE ${second}`);
-        const { reached, release } = await holdReads(page, `**${second}`);
+        const { reached, release } = await holdResponses(page, `**${second}`);
         await page.getByRole('button', { name: 'Edit Second' }).click();
         await reached;
         await page.locator('#edit-name').focus();
@@ -259,28 +264,17 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await form.getByRole('button', { name: 'Delete…' }).click();
         await dialog.getByText('On engines').waitFor();
         if (method === 'GET') await changePost(http, first, { title: 'Theirs' });
-        const arrived = Promise.withResolvers<void>();
-        const held = Promise.withResolvers<void>();
-        const answered = Promise.withResolvers<void>();
-        await page.route(`**${first}`, async (route) => {
-          if (route.request().method() !== method) return await route.continue();
-          const response = await route.fetch();
-          arrived.resolve();
-          await held.promise;
-          await route.fulfill({ response });
-          answered.resolve();
-        });
+        const { reached, release, answered } = await holdResponses(page, `**${first}`, method);
         await dialog.getByRole('button', { name: 'Delete post' }).click();
-        await arrived.promise;
+        await reached;
         await dialog.getByRole('button', { name: 'Cancel' }).click();
         await form.getByRole('button', { name: 'Close' }).click();
         await page.getByRole('button', { name: `Edit ${other}` }).click();
         await form.getByRole('button', { name: 'Delete…' }).click();
         await dialog.getByText(other).waitFor();
-        held.resolve();
-        await answered.promise;
-        // The page has handled the late response when this one arrives.
-        await page.evaluate("fetch('/health').then((response) => response.text())");
+        release();
+        await answered;
+        await settled(page);
         await dialog.getByRole('button', { name: 'Delete post' }).click();
         await announced(page, `Deleted ${other}`);
         assert.equal((await send(http, `GET ${second}`)).status, 404);

@@ -4,12 +4,20 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
+import {
+  addPosts,
+  addUsers,
+  announced,
+  holdRequests,
+  holdResponses,
+  openUser,
+  recordRequests,
+} from './people.ts';
 import { startService } from './service.ts';
 
 /** Adds the post "Mine" while the posts are read again. Returns a function that lets the response arrive. */
 async function addDuringRead(page: Page, user: string): Promise<() => void> {
-  const { reached, release } = await holdReads(page, `**${user}/posts?*`);
+  const { reached, release } = await holdResponses(page, `**${user}/posts?*`);
   await page.getByRole('button', { name: 'Refresh' }).click();
   await reached;
   await page.getByText('Write a post').click();
@@ -35,11 +43,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     /** Opens a user after adding these posts, without the messages of earlier tests on the page. */
     async function openAuthor(id: number, titles: readonly string[] = []) {
       const user = `/users/${id}`;
-      const posts: string[] = [];
-      for (const title of titles) {
-        const { headers } = await send(http, `POST ${user}/posts`, { json: { title } });
-        posts.push(String(headers.location));
-      }
+      const posts = await addPosts(http, user, titles);
       await page.evaluate("document.querySelector('#toasts').replaceChildren()");
       await page.goto(`${http}/#${user}`);
       await page.getByText(`User ${id} · version`).waitFor();
@@ -71,7 +75,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       const { user, posts } = await openAuthor(2, numberedPosts(14));
       await page.getByRole('heading', { name: 'post 14' }).waitFor();
       await send(http, `DELETE ${posts[13]}`);
-      const { reached, release } = await holdReads(page, `**${user}/posts?*`);
+      const { reached, release } = await holdResponses(page, `**${user}/posts?*`);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await reached;
       // The button does not replace the read of the first page.
@@ -104,10 +108,8 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       const { user } = await openAuthor(8);
       await page.getByText('No posts yet').waitFor();
       const posts: string[] = [];
-      for (const body of ['a\n'.repeat(8), 'a\n'.repeat(9), 'word '.repeat(120)]) {
-        const { headers } = await send(http, `POST ${user}/posts`, { json: { title: 'Long', body } });
-        posts.push(String(headers.location));
-      }
+      for (const body of ['a\n'.repeat(8), 'a\n'.repeat(9), 'word '.repeat(120)])
+        posts.push(...(await addPosts(http, user, ['Long'], body)));
       await page.getByRole('button', { name: 'Show 3 new posts' }).click();
       await page.locator('.post').nth(2).waitFor();
       const isCut = () =>
@@ -159,14 +161,10 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         await openUser(page, 'Dee');
         await form.waitFor();
         assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
-        const held = Promise.withResolvers<void>();
-        await page.route(`**${user}/posts`, async (route) => {
-          await held.promise;
-          await route.continue();
-        });
+        const release = await holdRequests(page, 'POST', `**${user}/posts`);
         await form.getByRole('button', { name: 'Add post' }).click();
         await openUser(page, 'Gus');
-        held.resolve();
+        release();
         await announced(page, 'The post was not added: Title must not be blank.');
       },
     );
@@ -175,25 +173,18 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       'text typed while the response to a new post is late stays, and the post is shown once',
       async () => {
         const { user } = await openAuthor(5);
-        const arrived = Promise.withResolvers<void>();
-        const held = Promise.withResolvers<void>();
-        await page.route(`**${user}/posts`, async (route) => {
-          const response = await route.fetch();
-          arrived.resolve();
-          await held.promise;
-          await route.fulfill({ response });
-        });
+        const { reached, release } = await holdResponses(page, `**${user}/posts`, 'POST');
         await page.getByText('Write a post').click();
         const form = page.getByRole('form', { name: 'New post' });
         await form.getByLabel('Title').fill('First');
         await form.getByRole('button', { name: 'Add post' }).click();
-        await arrived.promise;
+        await reached;
         await openUser(page, 'Gus');
         await form.waitFor({ state: 'hidden' });
         await openUser(page, 'Eve');
         await page.locator('.post').waitFor();
         await form.getByLabel('Title').fill('Second');
-        held.resolve();
+        release();
         await announced(page, 'Added the post');
         assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);

@@ -8,6 +8,8 @@ import {
   announced,
   changeUser,
   firstNameIs,
+  holdRequests,
+  intercept,
   openUser,
   readUser,
   recordRequests,
@@ -173,15 +175,8 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await t.test('an error of the service is shown as a sentence with the request id', async () => {
       await page.goto(`${http}/#/users/1`);
       await page.getByRole('heading', { name: 'Ada Lovelace' }).waitFor();
-      await page.route('**/users/1', (route) =>
-        route.request().method() === 'PATCH'
-          ? route.fulfill({
-              status: 500,
-              headers: { 'x-request-id': 'abc' },
-              json: { error: 'internal error' },
-            })
-          : route.continue(),
-      );
+      const failure = { status: 500, headers: { 'x-request-id': 'abc' }, json: { error: 'internal error' } };
+      await intercept(page, 'PATCH', '**/users/1', (route) => route.fulfill(failure));
       const form = page.getByRole('form', { name: 'Edit user' });
       await form.getByLabel('Name').fill('Ada L');
       await form.getByRole('button', { name: 'Save' }).click();
@@ -202,15 +197,11 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         await form.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await form.getByLabel('Name').inputValue(), 'Ada Lovelace');
         assert.equal(await form.locator('.field-error').count(), 0);
-        const held = Promise.withResolvers<void>();
-        await page.route('**/users/1', async (route) => {
-          await held.promise;
-          await route.continue();
-        });
+        const release = await holdRequests(page, 'PATCH', '**/users/1');
         await form.getByLabel('Name').fill('');
         await form.getByRole('button', { name: 'Save' }).click();
         await openUser(page, 'Countess');
-        held.resolve();
+        release();
         await announced(page, 'Ada Lovelace was not saved: Name must not be blank.');
       },
     );
@@ -220,9 +211,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
-    await page.route('**/users/1', (route) =>
-      route.request().method() === 'PATCH' ? route.fulfill({ status: 500 }) : route.continue(),
-    );
+    await intercept(page, 'PATCH', '**/users/1', (route) => route.fulfill({ status: 500 }));
     const form = page.getByRole('form', { name: 'Edit user' });
     const reason = form.getByText('The service reported an error');
     const fail = async () => {
