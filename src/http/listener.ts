@@ -179,7 +179,7 @@ export class HttpListener {
     // While the request waited, its client may have disconnected, or its body may have been malformed.
     if (request.response.destroyed || request.response.headersSent) return false;
     try {
-      if (priority === 'limited') request.enter();
+      if (priority === 'limited') request.count();
       const reply = handle(request);
       // Not `instanceof`: a host may replace the global `Promise`, as zone.js does.
       const isPromise = 'then' in reply;
@@ -199,7 +199,7 @@ export class HttpListener {
   #reply(request: HttpRequest, reply: Reply, priority: Choice['priority']): void {
     if (priority === 'first') return void this.#send(request, reply);
     // The requests of a turn ran one after another, so they do not count as many while their replies wait.
-    if (!isStream(reply.body)) request.leave();
+    if (!isStream(reply.body)) request.uncount();
     scheduler.addReply(() => this.#send(request, reply));
   }
 

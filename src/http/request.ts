@@ -150,17 +150,17 @@ export class HttpRequest {
     if (raw.complete) return await reading;
     // A request that waits for its body does not count. Otherwise a few slow clients could reach the limit.
     const wasCounted = this.#isCounted;
-    this.leave();
+    this.uncount();
     const bytes = await reading;
     // The client may have received 408 before its last bytes arrived, and may repeat the request.
     if (response.headersSent) throw new HttpError(408, 'the request did not arrive in time');
     if (!scheduler.isFree(performance.now())) await scheduler.wait();
-    if (wasCounted) this.enter();
+    if (wasCounted) this.count();
     return bytes;
   }
 
   /** Counts the request for `maxInFlight`, or fails with 503. Usually the limit on connections is reached first. */
-  enter(): void {
+  count(): void {
     // After the client has disconnected, the request would count for ever.
     if (this.response.closed) return;
     const { limits, counted } = this.shared;
@@ -172,8 +172,8 @@ export class HttpRequest {
     this.#isCounted = true;
   }
 
-  /** Ends what `enter` began, if it did. */
-  leave(): void {
+  /** Ends the effect of `count`, if it was called. */
+  uncount(): void {
     if (this.#isCounted) this.shared.counted -= 1;
     this.#isCounted = false;
   }
@@ -222,13 +222,13 @@ export class HttpRequest {
     if (this.response.closed) return;
     this.longLived = true;
     this.shared.inFlight -= 1;
-    this.leave();
+    this.uncount();
   }
 
   /** The response has ended, or its client has disconnected. */
   release(): void {
     if (!this.longLived) this.shared.inFlight -= 1;
-    this.leave();
+    this.uncount();
     this.shared.memory.hold(this, 0);
   }
 }

@@ -34,12 +34,12 @@ const isFull = (caught: unknown) =>
 test('a request beyond the limit fails with 503 until another has ended', () => {
   const { make } = allowOne();
   const [first, second] = [make(), make()];
-  first.enter();
-  assert.throws(() => second.enter(), isFull);
+  first.count();
+  assert.throws(() => second.count(), isFull);
   second.release();
-  assert.throws(() => second.enter(), isFull, 'a rejected request does not decrease the count');
+  assert.throws(() => second.count(), isFull, 'a rejected request does not decrease the count');
   first.release();
-  second.enter();
+  second.count();
 });
 
 test('a request whose client has already disconnected does not count as in flight', async () => {
@@ -47,9 +47,9 @@ test('a request whose client has already disconnected does not count as in fligh
   const left = make();
   left.response.destroy();
   await new Promise((resolve) => left.response.once('close', resolve));
-  left.enter();
+  left.count();
   assert.equal(shared.counted, 0);
-  make().enter();
+  make().count();
   assert.equal(shared.counted, 1);
 });
 
@@ -88,14 +88,14 @@ test('a request whose body arrived together with its head still counts while the
   const { make } = allowOne();
   const request = make();
   request.raw.headers = { 'content-type': 'application/json', 'content-length': '2' };
-  request.enter();
+  request.count();
   const reading = request.json();
   request.raw.push('{}');
   request.raw.push(null);
   request.raw.complete = true;
-  assert.throws(() => make().enter(), isFull);
+  assert.throws(() => make().count(), isFull);
   assert.equal((await reading).text, '{}');
-  assert.throws(() => make().enter(), isFull);
+  assert.throws(() => make().count(), isFull);
 });
 
 test('a chunk of a stream counts as used memory until the stream may produce the next one', async () => {

@@ -74,7 +74,7 @@ testSchedules(
       await begin.promise;
       const wasFull = shared.counted >= maxInFlight;
       try {
-        request.enter();
+        request.count();
         assert.ok(!wasFull || response.closed, 'a request was accepted beyond the limit');
         assert.ok(shared.counted <= maxInFlight);
         if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
