@@ -27,7 +27,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
   const trim = db.prepare(`
     DELETE FROM changes WHERE position <= (SELECT gone FROM feed) AND position < ${lastPosition}
       AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
-  // Start with a full count, so that a process with fewer writes trims as well.
+  // The first change trims, so that a process that adds few changes trims too.
   let untrimmed = changesPerTrim;
   let restartedAt: unknown;
 
@@ -55,8 +55,8 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
           untrimmed = 0;
           keepOnly(changesKept);
         } else if (last.get()?.[0] !== restartedAt) {
-          // One restart is enough while its row is still the last one: it was not rolled back, and no other process has
-          // added a change. No client has this position, because all processes keep a feed or none does.
+          // One restart serves all writes until the last row is another one: its group was rolled back, or another
+          // process has added a change. No client has read its position: all processes keep a feed, or none does.
           restart();
           restartedAt = last.get()?.[0];
         }

@@ -47,7 +47,7 @@ export class WriteQueue {
   #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
   #onReply: (reply: WriterReply) => void = () => {};
-  /** Why the last group was not committed, the running one takes too long, or the thread was lost since. */
+  /** Why writes fail: the last group was not committed, the running one takes too long, or the thread has ended. */
   failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {
@@ -97,7 +97,7 @@ export class WriteQueue {
     });
   }
 
-  /** Sends a write that changes nothing, to learn whether writes succeed again. Others that wait or run show it too. */
+  /** Sends a write that changes nothing, unless others wait or run, to learn whether writes succeed again. */
   tryAgain(): void {
     if (this.#commits === undefined) this.write('touch', []).catch(() => undefined);
   }
@@ -161,7 +161,7 @@ export class WriteQueue {
         const writer = this.#runningWriter();
         writer.ref();
         const writes: Write[] = group.map(({ name, parameters }) => ({ name, parameters }));
-        // The others may change nothing, such as a deletion of a missing record, and succeed even on a full disk.
+        // To learn whether writes succeed again. The others may change nothing, and then succeed even on a full disk.
         if (this.failure !== undefined) writes.push({ name: 'touch', parameters: [] });
         writer.postMessage(writes satisfies WriterMessage);
       } catch (caught) {

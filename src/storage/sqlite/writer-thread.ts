@@ -28,8 +28,8 @@ export function groupCommit(
   files: ReturnType<typeof watchFiles>,
   busyTimeoutMs: number,
 ) {
-  /** Whether the last commit is known to be in the log on disk. */
-  let isSafe = true;
+  /** Whether the last commit is known to be in the files at these paths, which another program may replace. */
+  let isKept = true;
   // SQLite's busy timeout sleeps for up to 100 ms between attempts, and has no queue. A process that always writes
   // would hardly leave a gap for others. Short, uneven sleeps share the lock better.
   const begin = (): void => {
@@ -58,13 +58,13 @@ export function groupCommit(
     try {
       begin();
       files.checkLength();
-      // If the last commit went to lost files, commit nothing until they are back.
-      if (!isSafe) files.check();
+      // If the last commit may be in lost files, commit nothing until they are back.
+      if (!isKept) files.check();
       const value = group.map(attempt);
-      isSafe = false;
+      isKept = false;
       db.exec('COMMIT');
       files.check();
-      isSafe = true;
+      isKept = true;
       return { value };
     } catch (caught) {
       if (db.isTransaction) db.exec('ROLLBACK');
