@@ -28,10 +28,10 @@ interface Follower {
 /** A change with its text as a server-sent event without a mount path, which all followers share. */
 type RecentChange = Change & { readonly text: string };
 
-/** The newest changes, without a gap: all after `from`, up to `to`. */
+/** The newest changes that were read: all after the position `from`, up to the position `to`. */
 class Recent {
   readonly #changes: RecentChange[] = [];
-  /** Whether the reader has reached the newest changes. Its first follower may be behind them. */
+  /** Whether `to` has been the newest position. A reader starts where its first follower is, perhaps far behind. */
   hasCaughtUp: boolean;
   from: number;
   to: number;
@@ -157,6 +157,7 @@ export class Followers {
   }
 
   #start(position: number): void {
+    // If `watch` throws, there is nothing to stop.
     this.#stop = () => undefined;
     this.#recent = new Recent(position, false);
     const unwatch = this.feed.watch(() => void this.#read());
@@ -176,7 +177,7 @@ export class Followers {
     for (const wake of this.#wakes) wake();
   }
 
-  /** Adds the next page to `recent`. If it is far behind, or `gone`, the reader begins again at the newest change. */
+  /** Adds the next page to the recent changes. If it is far behind or gone, begins again after the newest change. */
   async #readNew(): Promise<void> {
     if (this.open === 0) return;
     const recent = this.#recent;

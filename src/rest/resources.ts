@@ -21,7 +21,7 @@ type RecordPath = { readonly userId: number; readonly id: number };
 
 type AnyFields = { readonly id: number };
 
-/** A kind of record in the HTTP API. Its functions are methods, so that the resource of each kind is a `Resource`. */
+/** A kind of record in the HTTP API. As methods, its functions may have narrower parameters than those of `Resource`. */
 interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query extends AnyQuery = AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
@@ -69,7 +69,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     const userId = userIdOf(request);
     const given = resource.parseQuery(userId, request.parameters);
     const isWhole = isNested && !asksForPage(request.parameters);
-    // The list of all posts is read in pages of this size.
+    // A list of all records of a user is read in pages of this size.
     const query = isWhole ? { ...given, limit: maxReadRows } : given;
     const linksOf = isWhole
       ? () => []
