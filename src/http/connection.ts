@@ -63,12 +63,9 @@ export class Connection {
   /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;
-    const headBytes = rawHeaders.reduce(
-      (sum, text) => sum + textBytes + text.length,
-      requestBytes + url.length,
-    );
     // With a chunked body, reading pauses at once.
-    const bytes = headBytes + unreadBytes(headers);
+    let bytes = requestBytes + url.length + unreadBytes(headers);
+    for (const text of rawHeaders) bytes += textBytes + text.length;
     this.#waitingBytes += bytes;
     const startBound = AsyncResource.bind(() => this.#start(start, bytes));
     // In a microtask, so that the previous response emits `close` first.
