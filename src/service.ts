@@ -161,7 +161,10 @@ export class Service implements AsyncDisposable {
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
     this.#grpc = new GrpcServer({
-      ...{ repository, access, observe, maxConnections },
+      repository,
+      access,
+      observe,
+      maxConnections,
       gate: this.#gate,
       limits: grpcLimits,
       pacer: scheduler,
