@@ -224,7 +224,8 @@ export class Service implements AsyncDisposable {
   readonly [Symbol.asyncDispose] = (): Promise<void> => this.close();
 
   async #end(timeoutMs: number): Promise<void> {
-    const [{ signal }, { drainDelayMs }] = [this.#cut, this.#options];
+    const { signal } = this.#cut;
+    const { drainDelayMs } = this.#options;
     if (this.#state === 'new') this.#state = 'closed';
     if (this.#state === 'starting') {
       // A port cannot be closed while it opens. A start that still waits for its store will close the store.
