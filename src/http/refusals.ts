@@ -138,7 +138,7 @@ export function linger({ raw, shared }: HttpRequest): void {
   const { socket } = raw;
   const { destroySoon = socket.end } = socket;
   const close = (): void => void destroySoon.call(socket);
-  const closeLater = readRest(raw, socket, close, () => shared.draining);
+  const bytesLeft = readRest(raw);
   // Node calls this when the last response has ended.
   socket.destroySoon = () => {
     // The client will not send more.
@@ -146,22 +146,19 @@ export function linger({ raw, shared }: HttpRequest): void {
     raw.once('end', close);
     // Before Node.js, which in a host sends a second response when a body ends early.
     socket.prependOnceListener('end', close);
-    closeLater();
+    closeOnPause(socket, bytesLeft, () => shared.draining, close);
   };
 }
 
 /** Sends some last bytes, and ends the connection. Continues to read for `lingerMs`. */
 function endSocket(socket: Duplex, bytes = ''): void {
   const close = (): void => void socket.destroy();
-  readRest(socket.on('data', free), socket, close, () => true)();
+  closeOnPause(socket, readRest(socket.on('data', free)), () => true, close);
   socket.end(bytes);
 }
 
-/**
- * Reads a rest that is not used, in turns with other work. Returns a function that starts to wait until the client has
- * paused or the rest takes too long, then to call `close`. While `isHurried` returns true, it waits for `lingerMs` only.
- */
-function readRest(rest: Readable, socket: Duplex, close: () => void, isHurried: () => boolean): () => void {
+/** Reads a rest that is not used, in turns with other work. Returns a function for how many bytes may still come. */
+function readRest(rest: Readable): () => number {
   let left = lingerBytes;
   const onData = (chunk: Buffer): void => {
     left -= chunk.length;
@@ -170,16 +167,20 @@ function readRest(rest: Readable, socket: Duplex, close: () => void, isHurried: 
   };
   // Counts before the other listeners may free the memory of a chunk.
   rest.prependListener('data', onData).resume();
-  return () => {
-    let lastLeft = left;
-    let checks = 0;
-    const timer = setInterval(() => {
-      checks += 1;
-      if (left === lastLeft || checks === maxChecks || isHurried()) close();
-      // A connection in memory may stay open at the other side.
-      if (socket.writableEnded) clearInterval(timer);
-      lastLeft = left;
-    }, lingerMs);
-    socket.once('close', () => clearInterval(timer));
-  };
+  return () => left;
+}
+
+/** Every `lingerMs`, calls `close` if nothing has arrived, the rest takes too long, or `isHurried` returns true. */
+function closeOnPause(socket: Duplex, bytesLeft: () => number, isHurried: () => boolean, close: () => void) {
+  let lastLeft = bytesLeft();
+  let checks = 0;
+  const timer = setInterval(() => {
+    checks += 1;
+    const left = bytesLeft();
+    if (left === lastLeft || checks === maxChecks || isHurried()) close();
+    // A connection in memory may stay open at the other side.
+    if (socket.writableEnded) clearInterval(timer);
+    lastLeft = left;
+  }, lingerMs);
+  socket.once('close', () => clearInterval(timer));
 }
