@@ -29,8 +29,8 @@ export class Connection {
   closing = false;
   /** The last error: the body of the newest request or the head of the next one is malformed or late. */
   failure: HttpError | undefined;
-  /** The response to a waiting request to reject in its turn. Its late body may be complete by then. */
-  rejected: ServerResponse | undefined;
+  /** The response to the waiting request that gets `failure` in its turn. Its late body may be complete by then. */
+  toReject: ServerResponse | undefined;
   /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
   shortChunks = 0;
   isPausedByChunks = false;

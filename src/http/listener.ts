@@ -150,7 +150,7 @@ export class HttpListener {
     const { raw, response, connection } = request;
     try {
       // The body was malformed or late before the request could start.
-      if (connection.rejected === response) throw connection.failure;
+      if (connection.toReject === response) throw connection.failure;
       checkFraming(raw, limits.maxHeaders);
       checkHost?.(raw);
       const { method } = request;

@@ -97,7 +97,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   // Too late for another status: the current response is the last one.
   else if (newest.headersSent) afterResponse(newest, () => endSocket(socket));
   else if (running?.response === newest) running.fail(refusal);
-  else connection.rejected = newest;
+  else connection.toReject = newest;
 }
 
 /** Handles CONNECT, for which Node has no response object. */

@@ -191,8 +191,8 @@ export class HttpRequest {
   }
 
   /**
-   * Counts the body that Node reads while the request waits, until the returned function is called. A chunked one counts
-   * as long until its end has arrived. If too much waits, discards the body and calls `onCancel`.
+   * Counts the body that Node reads while the request waits, until the returned function is called. A chunked body
+   * counts as a long one until its end has arrived. If too much waits, discards the body and calls `onCancel`.
    */
   holdUnread(onCancel: () => void): () => void {
     const { raw } = this;

@@ -56,10 +56,10 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 }
 
 /** Adds the check of the API key before a handler. No other function of the HTTP API checks keys of routes. */
-export function requireKey({ access: need, handle }: RouteDefinition, access: Access): Handler {
-  if (need === 'open' || access.isOpen(need)) return handle;
+export function requireKey({ access: need, handle }: RouteDefinition, keys: Access): Handler {
+  if (need === 'open' || keys.isOpen(need)) return handle;
   return (request) => {
-    access.check(need, request.header('x-api-key'), (name) => {
+    keys.check(need, request.header('x-api-key'), (name) => {
       request.keyName = name;
     });
     return handle(request);
