@@ -4,7 +4,7 @@ import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
-import { http, isSecure, loadCrypto, loadHttps, loadTls, tlsSettings } from './node-http.ts';
+import { http, isSecure, loadCrypto, loadHttps, loadTls } from './node-http.ts';
 import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
 
 export interface HttpServerOptions {
@@ -21,6 +21,22 @@ export interface TlsOptions {
   readonly cert: string | Buffer;
   readonly key: string | Buffer;
 }
+
+// TLS of both APIs: Mozilla's intermediate profile. Node also allows CBC suites, which were attacked too often.
+const tlsSettings = {
+  minVersion: 'TLSv1.2',
+  ciphers: [
+    'TLS_AES_128_GCM_SHA256',
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+  ].join(':'),
+} as const;
 
 /** Adds our settings. Throws without a certificate or a key: Node.js would listen, and then fail every handshake. */
 export function tlsOf(pair: TlsOptions): TlsOptions {
