@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { bodyCancelled, mergeChunks } from './body.ts';
 import { connectionOf } from './connection.ts';
-import { checkFraming, parseTarget } from './head.ts';
+import { checkHead, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply, reportRefusal } from './refusals.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
@@ -151,7 +151,7 @@ export class HttpListener {
     try {
       // The body was malformed or late before the request could start.
       if (connection.toReject === response) throw connection.failure;
-      checkFraming(raw, limits.maxHeaders);
+      checkHead(raw, limits.maxHeaders);
       checkHost?.(raw);
       const { method } = request;
       const { path } = request.target;

@@ -101,7 +101,7 @@ export class HttpServer {
       insecureHTTPParser: false,
       // Node then creates no body stream for a request without a body, which makes a GET faster.
       optimizeEmptyRequests: true,
-      // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
+      // `checkHead` rejects a missing Host, because Node's own response would have an empty body.
       requireHostHeader: false,
       // Only for TLS. With the default protocols, Node.js would reject clients that offer only HTTP/1.0.
       ALPNProtocols: ['http/1.1', 'http/1.0'],
