@@ -29,17 +29,17 @@ const close = (handle: FileHandle): Promise<void> => handle.close();
 
 /**
  * Creates the handler of a file, with conditional requests, one range, and compression. `extra` are further headers.
- * Keeps a small file, and checks at each request that it is unchanged. All files of a folder share `memory`.
+ * Keeps a small file, and checks at each request that it is unchanged. All files of a folder share the room in `cache`.
  */
-export function fileHandler(file: StaticFile, extra: Headers, memory: { freeBytes: number }): Handler {
+export function fileHandler(file: StaticFile, extra: Headers, cache: { freeBytes: number }): Handler {
   const encodings = codings.filter((coding) => file.compressed[coding] !== undefined);
   const kept = new Map<Coding | undefined, Version>();
   const keep = (coding: Coding | undefined, version: Version): void => {
-    memory.freeBytes += kept.get(coding)?.stat.size ?? 0;
+    cache.freeBytes += kept.get(coding)?.stat.size ?? 0;
     kept.delete(coding);
     const { size } = version.stat;
-    if (size > Math.min(chunkBytes, memory.freeBytes) || !isSettled(version.stat, Date.now())) return;
-    memory.freeBytes -= size;
+    if (size > Math.min(chunkBytes, cache.freeBytes) || !isSettled(version.stat, Date.now())) return;
+    cache.freeBytes -= size;
     kept.set(coding, version);
   };
 

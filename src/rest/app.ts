@@ -119,13 +119,13 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
   const description = ({ basePath }: HttpRequest): Headers =>
     described ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` } : {};
-  const memory = { freeBytes: maxKeptBytes };
+  const cache = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // The API takes precedence.
     if (router.knows(encodeURI(file.pattern.template))) continue;
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
-    const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, memory);
+    const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, cache);
     const handle = file.pattern.template === '/' ? rootHandler(serve, description) : serve;
     router.add(file.pattern, { template: 'static', handle, priority: 'exempt' });
   }
