@@ -6,7 +6,7 @@ import { fatalError, HttpError, noSuchResource } from './reply.ts';
 // RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and an optional port.
 const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
 
-/** Rejects heads that Node's parser accepts, but that this service does not serve, or another hop may read differently. */
+/** Rejects heads that Node's parser accepts, but that are not served here, or that another hop may read differently. */
 export function checkHead(message: IncomingMessage, maxHeaders: number): void {
   const { httpVersion, headers } = message;
   // Adapters of serverless hosts set only `headers`. A message of Node's parser with headers always has both.
