@@ -21,7 +21,7 @@ type RecordPath = { readonly userId: number; readonly id: number };
 
 type AnyFields = { readonly id: number };
 
-/** A kind of record in the HTTP API. As methods, its functions may have narrower parameters than those of `Resource`. */
+/** A kind of record in the HTTP API. Its functions are methods, so their parameters may be narrower for each kind. */
 interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query extends AnyQuery = AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
