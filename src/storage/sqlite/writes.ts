@@ -6,16 +6,7 @@ import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
-import {
-  type Column,
-  childTables,
-  columnNames,
-  type Key,
-  recordValues,
-  type Table,
-  tables,
-  toRecord,
-} from '../tables.ts';
+import { childTables, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
 import { prepareRows } from './reads.ts';
 
@@ -93,7 +84,7 @@ function changeOne(statement: StatementSync, values: readonly SQLInputValue[]): 
 /** The writes to one table. Each adds its change to the feed. */
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
-  const insertSql = (into: readonly Column[]) =>
+  const insertSql = (into: Table['columns']) =>
     `INSERT INTO ${name} (${columnNames(into)}) VALUES (${into.map(() => '?').join(', ')})`;
   const insert = db.prepare(insertSql(given));
   const importing = db.prepare(`${insertSql(columns)} ON CONFLICT (id) DO NOTHING`);
