@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readArguments, UsageError } from '../src/commands/command-line.ts';
+import { readArguments } from '../src/commands/command-line.ts';
+import { UsageError } from '../src/commands/errors.ts';
 import {
   defaultText,
   optionsHelp,

@@ -1,5 +1,6 @@
 import { schemeOf } from '../storage/open.ts';
-import { type Command, onStop, UsageError, usageOf } from './command-line.ts';
+import { type Command, onStop } from './command-line.ts';
+import { UsageError, usageOf } from './errors.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { databaseUrl } from './settings.ts';
 

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError, unlessAborted } from '../domain/errors.ts';
-import type { Arguments, Command } from './command-line.ts';
-import { describeError, failedAt, onStop, UsageError, usageOf, write } from './command-line.ts';
+import { type Arguments, type Command, onStop, write } from './command-line.ts';
+import { describeError, failedAt, UsageError, usageOf } from './errors.ts';
 
 const help = `usage: users-service changes --url URL [options]
 

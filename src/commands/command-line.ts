@@ -1,11 +1,10 @@
 import { fstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import querystring from 'node:querystring';
 import type { Readable, Writable } from 'node:stream';
-import { getSystemErrorMessage, parseArgs, promisify } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 import { optionRows } from '../config.ts';
-import { DomainError, messageOf } from '../domain/errors.ts';
 import type { Usage } from '../telemetry/metrics.ts';
+import { UsageError, withoutSecret } from './errors.ts';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
@@ -94,68 +93,9 @@ export async function write(stream: Writable, text: string, flush = false): Prom
   await promisify<void>((done) => stream.write(text, done))();
 }
 
-/** Wrong usage of a command. Its message has a line for each problem, and the exit code is 2. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
-
-/** Whether the user gave an invalid value, such as a URL that the store rejected. */
-export function isInvalid(error: unknown): boolean {
-  return error instanceof DomainError && error.kind === 'invalid';
-}
-
 /** Breaks a text of a help into lines of at most 80 columns, the width of many terminals. The first has no indent. */
 export function wrap(text: string, indent: string): string {
   return text.replaceAll(new RegExp(`(.{1,${80 - indent.length}})(?: |$)`, 'g'), `${indent}$1\n`).trim();
-}
-
-export function usageOf(help: string): UsageError {
-  return new UsageError(help.split('\n')[0]);
-}
-
-// A password may contain any character, unescaped, so everything up to the last @ is hidden. Hiding too much of an
-// unusual URL is better than showing a part of a password. Names may be encoded, or inside the value of `options`.
-export function withoutPasswords(text: string): string {
-  return text
-    .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
-    .replace(/((?:[?&][^=&]*|\s[^=&\s]*)=)[^&\s]*/g, (parameter, name) =>
-      /(?:password|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
-        ? `${name}(hidden)`
-        : parameter,
-    );
-}
-
-/** An unknown option or command, without a secret that follows the word for it, as in `--api-keySECRET`. */
-export function withoutSecret(name: string): string {
-  return name.replace(/(key|password|secret|token)(?!s$).+/is, '$1…');
-}
-
-/** The message of an error with those of its causes, in one line and without passwords. */
-export function describeError(error: unknown): string {
-  const messages: string[] = [];
-  const isNamed = (part: string) => messages.some((earlier) => earlier.includes(part));
-  const seen = new Set<unknown>();
-  for (let cause = error; cause !== undefined && !seen.has(cause); ) {
-    seen.add(cause);
-    const raw = messageOf(cause);
-    const reason = isFileError(cause) ? getSystemErrorMessage(cause.errno) : raw;
-    const message = isFileError(cause) && !isNamed(cause.path) ? `${cause.path}: ${reason}` : reason;
-    // Many errors repeat the message of their cause.
-    if (!isNamed(message) && !isNamed(raw)) messages.push(message);
-    cause = Error.isError(cause) ? cause.cause : undefined;
-  }
-  // A file or a server may have put escape sequences for a terminal into a message.
-  return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' ')).replaceAll(/\p{Cc}/gu, '\u{FFFD}');
-}
-
-/** Rejects with an error of a system call, and adds the path, which calls with an open file do not report. */
-export function failedAt(path: string): (error: Error) => Promise<never> {
-  return (error) => Promise.reject(Object.assign(error, { path }));
-}
-
-/** Whether a system call failed for a path. */
-function isFileError(error: unknown): error is { readonly path: string; readonly errno: number } {
-  return Error.isError(error) && 'path' in error && 'errno' in error && 'syscall' in error;
 }
 
 /** Reads `--flag VALUE`, `--flag=VALUE`, switches without a value, and other arguments. */

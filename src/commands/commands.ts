@@ -1,15 +1,5 @@
-import {
-  type Command,
-  type CommandContext,
-  describeError,
-  isInvalid,
-  packageVersion,
-  readArguments,
-  UsageError,
-  withoutPasswords,
-  withoutSecret,
-  write,
-} from './command-line.ts';
+import { type Command, type CommandContext, packageVersion, readArguments, write } from './command-line.ts';
+import { describeError, isInvalid, UsageError, withoutPasswords, withoutSecret } from './errors.ts';
 
 // Imported on demand, because loading the modules of all commands would delay the start of the service.
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([

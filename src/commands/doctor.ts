@@ -3,14 +3,8 @@ import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
-import {
-  type Command,
-  describeError,
-  isInvalid,
-  UsageError,
-  withoutPasswords,
-  write,
-} from './command-line.ts';
+import { type Command, write } from './command-line.ts';
+import { describeError, isInvalid, UsageError, withoutPasswords } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';

@@ -5,7 +5,7 @@ import { platform } from 'node:os';
 import { parseKey, parseKeys } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
 import type { ServiceOptions } from '../service.ts';
-import { UsageError } from './command-line.ts';
+import { UsageError } from './errors.ts';
 import type { ParsedConfig } from './settings.ts';
 
 export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly string[] };

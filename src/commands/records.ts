@@ -17,7 +17,7 @@ import {
 } from '../domain/record.ts';
 import type { Store, StoreSummary } from '../domain/repository.ts';
 import { recordValues, tables } from '../storage/tables.ts';
-import { describeError } from './command-line.ts';
+import { describeError } from './errors.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -8,16 +8,8 @@ import type { Addresses, Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import {
-  type Command,
-  type CommandContext,
-  describeError,
-  isInvalid,
-  onStop,
-  packageVersion,
-  UsageError,
-  write,
-} from './command-line.ts';
+import { type Command, type CommandContext, onStop, packageVersion, write } from './command-line.ts';
+import { describeError, isInvalid, UsageError } from './errors.ts';
 import { fileExaminations, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';

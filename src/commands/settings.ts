@@ -1,6 +1,7 @@
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { schemeOf, urlForms } from '../storage/open.ts';
-import { type Arguments, type CommandContext, UsageError, withoutPasswords, wrap } from './command-line.ts';
+import { type Arguments, type CommandContext, wrap } from './command-line.ts';
+import { UsageError, withoutPasswords } from './errors.ts';
 
 interface Written {
   readonly text: string;

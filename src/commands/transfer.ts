@@ -6,7 +6,8 @@ import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
-import { adopt, type Command, cleanUps, failedAt, UsageError, usageOf, wrap, write } from './command-line.ts';
+import { adopt, type Command, cleanUps, wrap, write } from './command-line.ts';
+import { failedAt, UsageError, usageOf } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import {

@@ -3,7 +3,8 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { adopt, type Command, cleanUps, describeError, withoutPasswords, wrap } from './command-line.ts';
+import { adopt, type Command, cleanUps, wrap } from './command-line.ts';
+import { describeError, withoutPasswords } from './errors.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]

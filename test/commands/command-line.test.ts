@@ -4,7 +4,8 @@ import fs, { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { adopt, describeError } from '../../src/commands/command-line.ts';
+import { adopt } from '../../src/commands/command-line.ts';
+import { describeError } from '../../src/commands/errors.ts';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { urlForms } from '../../src/storage/open.ts';

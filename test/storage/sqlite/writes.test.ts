@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { describeError } from '../../../src/commands/command-line.ts';
+import { describeError } from '../../../src/commands/errors.ts';
 import { addUsers, keyed, rejects } from '../../../src/conformance/fixture.ts';
 import { byKind, maxId } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
