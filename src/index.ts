@@ -46,12 +46,7 @@ export type { HttpTimeouts, TlsOptions } from './http/server.ts';
 export { StartError, type StartOption } from './ports.ts';
 export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
 export { createRequestListener, type RequestListenerOptions } from './rest/listener.ts';
-export {
-  type CloseOptions,
-  createService,
-  type Service,
-  type ServiceOptions,
-} from './service.ts';
+export { type CloseOptions, createService, type Service, type ServiceOptions } from './service.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
 export type {
   Addresses,
