@@ -6,7 +6,6 @@ import { invalid } from '../domain/errors.ts';
 import { bodiesOf, type Row } from '../domain/kinds.ts';
 import {
   byKind,
-  maxId,
   maxVersion,
   nameOf,
   parseInteger,
@@ -16,7 +15,7 @@ import {
   recordKinds,
 } from '../domain/record.ts';
 import type { Store, StoreSummary } from '../domain/repository.ts';
-import { recordValues, tables } from '../storage/tables.ts';
+import { tables } from '../storage/tables.ts';
 import { describeError } from './errors.ts';
 import type { Progress } from './progress.ts';
 
@@ -131,7 +130,7 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   const { keys } = tables[kind];
   // Check the user of a post too, because PostgreSQL reads the last id of posts later than that of users.
   const isIncluded = (row: Row) =>
-    keys.every((key) => Number(recordValues([key], row)[0]) <= (lastIds?.[key.parent ?? kind] ?? maxId));
+    keys.every(({ field, parent = kind }) => !lastIds || Reflect.get(row, field) <= lastIds[parent]);
   const batchRows = batchRowsOf(kind);
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
