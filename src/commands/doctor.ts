@@ -1,8 +1,8 @@
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
-import { examineMode, type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
+import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
 import { type Command, write } from './command-line.ts';
 import { describeError, isInvalid, UsageError, withoutPasswords } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../config.ts';
 import { certificatesOf, fittingConnections } from '../service.ts';
-import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
+import { type Finding, fail, ok, warn } from '../storage/tools.ts';
 import type { Observe } from '../telemetry/events.ts';
 import type { Files } from './files.ts';
 import type { ParsedConfig } from './settings.ts';

@@ -1,12 +1,10 @@
 import { invalid } from '../domain/errors.ts';
 import type { Store } from '../domain/repository.ts';
-import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import { postgresPattern, unmetPostgresRequirement } from './postgres/hosts.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
-import type { BackupProgress } from './sqlite/tools.ts';
-import type { Scratch } from './store.ts';
+import type { StoreTools } from './tools.ts';
 
 /** The options of all stores. Each store checks all of them, and ignores those of the others. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
@@ -22,20 +20,7 @@ export interface StoreScheme {
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
   /** What commands do with its data, which processes may share; absent if the data ends with its process. */
-  readonly persistent?: PersistentStore;
-}
-
-interface PersistentStore {
-  /** A text that only this store has, whatever its URL; `undefined` if there is no store. */
-  readonly identify: (url: string) => Promise<string | undefined>;
-  /** Examines a store, or standbys, without changing it. */
-  readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
-  /** Examines whether this number of processes may write to one store; absent if any number may. */
-  readonly examineSharing?: (processes: number) => Promise<Finding>;
-  /** Prepares empty stores beside the one at a URL. */
-  readonly scratch: (url: string) => Promise<Scratch>;
-  /** Copies a store into a new file; absent if the database has its own tools. Resolves to the path of its file. */
-  readonly backUp?: (url: string, target: string, onProgress: BackupProgress) => Promise<string>;
+  readonly persistent?: StoreTools;
 }
 
 /** All kinds of stores. Help, configuration and commands use this list. */

@@ -50,15 +50,6 @@ export function noTables(): Error {
   return new Error('it has no tables of this service');
 }
 
-/** Creates empty stores beside the one at a URL, for tests. */
-export interface Scratch {
-  /** Resolves to the URL of a new store. */
-  next(): Promise<string>;
-  /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
-  readonly passTime?: (url: string, ms: number) => Promise<void>;
-  remove(): Promise<void>;
-}
-
 /** How often the feed is read for its followers, in ms. Most changes may be those of other processes. */
 const pollIntervalMs = 20;
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
 import { readStoreNumbers } from '../options.ts';
-import type { Scratch } from '../store.ts';
+import type { Scratch } from '../tools.ts';
 import { firstOf } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';

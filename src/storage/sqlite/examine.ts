@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
-import { examineMode, type Finding, fail, ok, warn } from '../finding.ts';
+import { examineMode, type Finding, fail, ok, warn } from '../tools.ts';
 import { isBusy } from './errors.ts';
 import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath, sizeOf } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';

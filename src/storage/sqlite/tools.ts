@@ -5,8 +5,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import type { Scratch } from '../store.ts';
 import { syncFolder } from '../sync.ts';
+import type { BackupProgress, Scratch } from '../tools.ts';
 import { diskError } from './errors.ts';
 import { checkWritable, makeFile, nearestFolder, realPath } from './file.ts';
 import { openShared, requireTables } from './schema.ts';
@@ -15,8 +15,6 @@ import { openShared, requireTables } from './schema.ts';
 const pagesPerStep = 1_000;
 // The limit for a process that locks the file, such as a starting service.
 const busyTimeoutMs = 1_000;
-
-export type BackupProgress = (donePages: number, allPages: number) => void;
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete

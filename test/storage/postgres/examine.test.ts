@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { byKind, recordKinds } from '../../../src/domain/record.ts';
-import type { ExamineOptions } from '../../../src/storage/finding.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
 import { stateSql } from '../../../src/storage/postgres/server-state.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
+import type { ExamineOptions } from '../../../src/storage/tools.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';

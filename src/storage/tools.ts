@@ -1,6 +1,31 @@
 import { statSync } from 'node:fs';
 import { platform } from 'node:os';
 
+/** What commands do with a store whose data outlives its process. */
+export interface StoreTools {
+  /** A text that only this store has, whatever its URL; `undefined` if there is no store. */
+  readonly identify: (url: string) => Promise<string | undefined>;
+  /** Examines a store, or standbys, without changing it. */
+  readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
+  /** Examines whether this number of processes may write to one store; absent if any number may. */
+  readonly examineSharing?: (processes: number) => Promise<Finding>;
+  /** Prepares empty stores beside the one at a URL. */
+  readonly scratch: (url: string) => Promise<Scratch>;
+  /** Copies a store into a new file; absent if the database has its own tools. Resolves to the path of its file. */
+  readonly backUp?: (url: string, target: string, onProgress: BackupProgress) => Promise<string>;
+}
+
+/** Creates empty stores beside the one at a URL, for tests. */
+export interface Scratch {
+  /** Resolves to the URL of a new store. */
+  next(): Promise<string>;
+  /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
+  readonly passTime?: (url: string, ms: number) => Promise<void>;
+  remove(): Promise<void>;
+}
+
+export type BackupProgress = (donePages: number, allPages: number) => void;
+
 /** The result of a check of a store, a file or a port: one line for an operator. */
 export interface Finding {
   /** `warn`: it works, but may fail later. `fail`: the service would not start, or its data is at risk. */
