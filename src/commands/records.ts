@@ -93,12 +93,12 @@ export interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 
-/** Reads all batches, shows the progress, and passes each to `take`. Shows the work as complete after `finish`. */
+/** Passes all batches to `take`, and shows the progress. With `lastIds`, adds a batch with the end record of an export. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
   take: (batch: Batch) => Promise<unknown> = async () => undefined,
-  finish: (content: Content) => Promise<unknown> = async () => undefined,
+  lastIds?: LastIds,
 ): Promise<Content & { readonly end: EndRecord | undefined }> {
   const digest = createHash('sha256');
   let records = 0;
@@ -113,7 +113,7 @@ export async function readAll(
     progress.update(records);
   }
   const content = { records, sha256: digest.digest('hex') };
-  await finish(content);
+  if (lastIds) await take({ ...emptyBatch(), lines: [endLine({ ...content, lastIds })] });
   progress.finish();
   return { ...content, end };
 }
@@ -224,7 +224,7 @@ export async function importBatch(target: Store, { rows }: Batch): Promise<numbe
   return added;
 }
 
-export function endLine({ records, sha256, lastIds }: EndRecord): string {
+function endLine({ records, sha256, lastIds }: EndRecord): string {
   const ids = recordKinds.map((kind) => [lastIdField(kind), lastIds[kind]]);
   const fields = { records, sha256, ...Object.fromEntries(ids) };
   return JSON.stringify({ type: 'end', ...fields, endSha256: digestOf(fields) });

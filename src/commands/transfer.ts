@@ -10,16 +10,7 @@ import { adopt, type Command, cleanUps, wrap, write } from './command-line.ts';
 import { failedAt, UsageError, usageOf } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
-import {
-  countOf,
-  type EndRecord,
-  endLine,
-  importBatch,
-  problemOf,
-  readAll,
-  readFile,
-  readStore,
-} from './records.ts';
+import { countOf, type EndRecord, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { checkedUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
@@ -160,7 +151,7 @@ ${databaseHelp}`,
         for (const kind of recordKinds) for (const row of rows[kind]) problem ??= problemOf(kind, row);
         return printed;
       },
-      (content) => print([endLine({ ...content, lastIds })]),
+      lastIds,
     );
     await file?.sync().catch(failedAt(path));
     isComplete = true;
