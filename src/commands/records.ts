@@ -93,7 +93,7 @@ export interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 
-/** Passes all batches to `take`, and shows the progress. With `lastIds`, adds a batch with the end record of an export. */
+/** Passes all batches to `take`, and shows the progress. With `lastIds`, adds one with the end record of an export. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,

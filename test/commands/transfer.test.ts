@@ -649,6 +649,15 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 802 records, /);
   });
 
+  it('accepts a copy of the files of the source, which has the same records', async () => {
+    const { a, b } = twoStores();
+    await fillStore(a);
+    await fillStore(b);
+    const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^copied 10 records, /);
+  });
+
   it('completes a part of the source whose feed has the same position', async () => {
     const { a, b } = twoStores();
     await fillStore(a, async ({ users }) => {
@@ -698,7 +707,6 @@ describe('copy', () => {
     assert.equal(stderr, `users-service: ${message}: post 1 has no user\n`);
   });
 
-  // The feed of an empty store does not show it, nor that of a store that is written meanwhile.
   for (const what of ['empty', 'filled']) {
     it(`refuses a target that is the ${what} database of the source at another URL`, async (t) => {
       const from = await createDatabase();
@@ -709,10 +717,7 @@ describe('copy', () => {
       if (what === 'filled') await store.users.create({ name: 'Ada' });
       const { code, stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
       assert.deepEqual([code, stdout], [2, '']);
-      assert.match(
-        stderr,
-        /^users-service: --from and --to lead to the same store, or to a copy of its files\n$/m,
-      );
+      assert.match(stderr, /^users-service: --from and --to lead to the same store$/m);
     });
   }
 
@@ -778,8 +783,8 @@ describe('copy', () => {
         `sqlite:${folder}/link.db`,
       ]) {
         const { code, stderr } = await runCommand(['copy', '--from', `sqlite:${path}`, '--to', other]);
-        const message = '--from and --to lead to the same store, or to a copy of its files';
-        assert.deepEqual([code, stderr], [2, `users-service: ${message}\n`], other);
+        const message = 'users-service: --from and --to lead to the same store\n';
+        assert.deepEqual([code, stderr], [2, message], other);
       }
     });
   }
