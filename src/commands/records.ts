@@ -89,7 +89,7 @@ interface Content {
 }
 
 /** The last line of an export, which describes the lines before it. */
-export interface EndRecord extends Content {
+interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 

@@ -2,7 +2,7 @@ import { mkdtempDisposable, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { byKind, nameOf, recordKinds } from '../domain/record.ts';
+import { byKind, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
@@ -10,7 +10,7 @@ import { adopt, type Command, cleanUps, wrap, write } from './command-line.ts';
 import { failedAt, UsageError, usageOf } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
-import { countOf, type EndRecord, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
+import { countOf, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { checkedUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
@@ -125,7 +125,6 @@ ${databaseHelp}`,
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
-    await checkLastIds(store, lastIds);
     // Never overwrite an existing file, which may be the only other copy.
     const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
     let isComplete = false;
@@ -159,16 +158,6 @@ ${databaseHelp}`,
       stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };
-
-/** Throws if a record has an id that the store will assign again. */
-async function checkLastIds(store: Store, lastIds: EndRecord['lastIds']): Promise<void> {
-  for (const kind of recordKinds) {
-    const [above] = await store.exportRows(kind, lastIds[kind], 1);
-    // A record created meanwhile has raised the last id. Otherwise another program chose its id.
-    if (above !== undefined && above.id > (await store.summary())[kind].lastId)
-      throw new Error(`${nameOf(kind)} ${above.id} is above the last id that the store has assigned`);
-  }
-}
 
 export const importRecords: Command = {
   help: `usage: users-service import [FILE] [--database URL] [--partial]

@@ -140,7 +140,7 @@ export interface Created<T> {
   readonly replayed: boolean;
 }
 
-/** The number of records of each kind, and the last assigned id, including ids of deleted records (0: none yet). */
+/** The number of records of each kind, and the highest id that was assigned or is in use (0: none yet). */
 export type StoreSummary = Readonly<Record<RecordKind, { readonly count: number; readonly lastId: number }>>;
 
 /** A store whose whole content can be copied to another store, with ids, versions and id sequences. */

@@ -271,14 +271,32 @@ describe('export and import', () => {
     assert.equal(imported.code, 0, imported.stderr);
   });
 
-  it('reject a record above the last assigned id, which the file would not contain', async () => {
+  it('include records above the last id that a sequence has assigned, and continue after them', async (t) => {
     const { folder, a } = await filledStore();
+    const [b, c] = ['b', 'c'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const db = new DatabaseSync(join(folder, 'a.db'));
-    db.exec("UPDATE sqlite_sequence SET seq = 3 WHERE name = 'posts'");
+    db.exec(
+      "UPDATE sqlite_sequence SET seq = 3 WHERE name = 'posts'; DELETE FROM sqlite_sequence WHERE name = 'users'",
+    );
     db.close();
-    const { code, stderr } = await runCommand(['export', '--database', a]);
-    assert.equal(code, 1);
-    assert.equal(stderr, 'users-service: post 4 is above the last id that the store has assigned\n');
+    const postgresUrl = await createDatabase();
+    await (await openStore(postgresUrl)).close();
+    const session = await openSession(t, postgresUrl);
+    await session.query(`INSERT INTO users (id, name) VALUES (5, 'Ada');
+      INSERT INTO posts (id, user_id, title, body) VALUES (5, 5, 'title', '')`);
+    for (const [source, target, records] of [
+      [a, b, 10],
+      [postgresUrl, c, 2],
+    ] as const) {
+      const exported = await runCommand(['export', '--database', source]);
+      assert.equal(lines(exported.stdout).at(-1)?.['records'], records, exported.stderr);
+      const imported = await runCommand(['import', '--database', target], { input: exported.stdout });
+      assert.equal(imported.code, 0, imported.stderr);
+      const store = await openStore(target);
+      t.after(() => store.close());
+      assert.equal((await store.posts(5).create({ title: 'next', body: '' }))?.value.id, 6);
+      assert.equal((await store.users.create({ name: 'next' })).value.id, 6);
+    }
   });
 
   it('warn after an export that an import will reject, with the first reason', async () => {

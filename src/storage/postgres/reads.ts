@@ -15,7 +15,8 @@ const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
 const summaries = recordKinds.map(
   (kind) => `
     (SELECT count(*) FROM ${kind})::integer AS "${kind}",
-    (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${kind}_id_seq)::integer AS "${kind}_last"`,
+    (SELECT GREATEST(CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT max(id) FROM ${kind}))
+      FROM ${kind}_id_seq)::integer AS "${kind}_last"`,
 );
 const summary: Sql = { text: `SELECT ${summaries.join(',')}` };
 

@@ -45,7 +45,10 @@ export function sqliteReads(db: DatabaseSync) {
     }),
     summary() {
       const counts = recordKinds.map((kind) => `(SELECT count(*) FROM ${kind})`);
-      const lastIds = recordKinds.map((kind) => `(SELECT seq FROM sqlite_sequence WHERE name = '${kind}')`);
+      const lastIds = recordKinds.map(
+        (kind) => `max(ifnull((SELECT max(id) FROM ${kind}), 0),
+          ifnull((SELECT seq FROM sqlite_sequence WHERE name = '${kind}'), 0))`,
+      );
       // In one statement, so that all numbers are from one moment.
       const row = prepare(`SELECT ${[...counts, ...lastIds].join(', ')}`).get();
       return byKind((_, i) => ({ count: Number(row?.[i]), lastId: Number(row?.[i + recordKinds.length]) }));
