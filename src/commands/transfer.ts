@@ -48,30 +48,25 @@ export const copy: Command = {
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
     const summary = await source.summary();
-    const total = countOf(summary);
+    const [total, lastIds] = [countOf(summary), byKind((kind) => summary[kind].lastId)];
     // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
     await checkSubset(target, source);
     // First, as in `import`.
-    await target.continueIds(byKind((kind) => summary[kind].lastId));
-    const isWritten = async () => (await source.changes?.position()) !== position;
-    const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
-      importBatch(target, batch),
-    ).catch(async (cause) => {
-      // A post of a user who was created meanwhile cannot be imported.
-      throw (await isWritten().catch(() => false)) ? new Error(sourceWritten, { cause }) : cause;
-    });
+    await target.continueIds(lastIds);
+    const progress = createProgress(stderr, 'copy', total);
+    const read = await readAll(readStore(source, lastIds), progress, (batch) => importBatch(target, batch));
     const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
     if (copied.sha256 !== read.sha256)
       throw new Error(
         `the copy differs: ${read.records} records were read and ${copied.records} are there; stop writing to both stores, and copy into an empty one`,
       );
-    if (await isWritten()) throw new Error(sourceWritten);
+    if ((await source.changes?.position()) !== position)
+      throw new Error(
+        'the source was written while it was copied; stop writing to it, and copy into an empty store',
+      );
     stdout.write(`copied ${countText(read.records)}, sha256 ${read.sha256}\n`);
   },
 };
-
-const sourceWritten =
-  'the source was written while it was copied; stop writing to it, and copy into an empty store';
 
 /** Fails unless the source contains every record of the target. Both return their lines in the same order. */
 async function checkSubset(target: Store, source: Store): Promise<void> {
