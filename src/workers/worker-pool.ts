@@ -2,7 +2,7 @@ import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { shared } from '../domain/promises.ts';
-import type { Addresses, Observe, ServiceEvent } from '../telemetry/events.ts';
+import type { Addresses, Observe } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, sendTo, type ToPrimary } from './worker-link.ts';
 
@@ -22,8 +22,6 @@ interface Child {
   readyAt?: number;
   stopping: boolean;
 }
-
-type ListeningChild = Child & { readonly addresses: Addresses };
 
 // A worker that keeps exiting is restarted after increasing pauses.
 const firstPauseMs = 100;
@@ -58,7 +56,7 @@ export class WorkerPool {
   async start(): Promise<Addresses> {
     try {
       // Start one first: it prints an error that all workers would have.
-      const { addresses } = await this.#launch();
+      const [, addresses] = await this.#launch();
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...addresses });
       return addresses;
@@ -70,14 +68,13 @@ export class WorkerPool {
 
   /** Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. */
   async reload(): Promise<void> {
-    let outcome: ServiceEvent = { type: 'reloaded' };
     try {
       await this.#replaceAll();
+      if (!this.#isStopping) this.#options.observe({ type: 'reloaded' });
     } catch (error) {
       this.#reportFailedStart(error);
-      outcome = { type: 'warning', message: notReloaded };
+      if (!this.#isStopping) this.#options.observe({ type: 'warning', message: notReloaded });
     }
-    if (!this.#isStopping) this.#options.observe(outcome);
     // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
     void this.#refill();
   }
@@ -106,7 +103,7 @@ export class WorkerPool {
       // It has exited in the meantime, and `#refill` replaces it.
       if (!this.#children.has(old)) continue;
       // `#refill` replaces a new worker that has exited, before or during the start of the next one.
-      if (areAlive()) added.push(await this.#launch());
+      if (areAlive()) added.push((await this.#launch())[0]);
       if (!areAlive()) throw new Error('a new worker exited, so the remaining old workers keep serving');
       const stopped = this.#stop(old);
       // Another one may have exited while the new one started, and the old one no longer counts.
@@ -123,8 +120,8 @@ export class WorkerPool {
   }
 
   /** Starts a worker, and resolves when it listens. Fails if it exits before. */
-  async #launch(): Promise<ListeningChild> {
-    const { promise: ready, resolve, reject } = Promise.withResolvers<ListeningChild>();
+  async #launch(): Promise<[Child, Addresses]> {
+    const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
     const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
     const worker = forkWorker();
     const child: Child = { worker, exited, stopping: false };
@@ -148,7 +145,7 @@ export class WorkerPool {
         child.readyAt = performance.now();
         // An earlier `stop` is lost, because the worker did not listen for messages yet.
         if (child.stopping) sendTo(worker, 'stop');
-        resolve(Object.assign(child, { addresses: message.ready }));
+        resolve(message.ready);
       }
     });
     // Emitted after the last message, while `exit` may be emitted before it.
@@ -167,7 +164,7 @@ export class WorkerPool {
       if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
       void this.#refill();
     });
-    return await ready;
+    return [child, await ready];
   }
 
   async #refill(): Promise<void> {
