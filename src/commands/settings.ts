@@ -66,17 +66,14 @@ function problemOf(row: Option, { text, label }: Written, value: unknown): strin
   return `${label} must be ${requirement}${mayBeKey ? '' : `, not ${JSON.stringify(safe)}`}`;
 }
 
-const words = new Map(
-  Object.entries({ true: true, yes: true, on: true, 1: true, false: false, no: false, off: false, 0: false }),
-);
-
 /** Returns the value of a text; a text that cannot be read is returned unchanged. */
 function fromText({ kind, range, orOff, default: preset }: Option, text: string): unknown {
   // An option without a default may be unset.
   if (text === '' && preset === undefined) return undefined;
   if (orOff === true && (text === 'off' || text === 'false')) return false;
   if (range !== undefined) return /^[0-9]+$/.test(text) ? Number(text) : text;
-  if (typeof preset === 'boolean') return words.get(text.toLowerCase()) ?? text;
+  if (kind === 'on|off' && /^(on|true|yes|1)$/i.test(text)) return true;
+  if (kind === 'on|off' && /^(off|false|no|0)$/i.test(text)) return false;
   if (Array.isArray(preset)) return text === '' ? [] : text.split(',').map((item) => item.trim());
   // In a URL an IPv6 address has brackets, but a server cannot listen on it in this form.
   return kind === 'HOST' ? text.replace(/^\[(.*)\]$/, '$1') : text;
