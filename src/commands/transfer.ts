@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { byKind, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import { openStore, persistentUrlForms, schemeOf } from '../storage/open.ts';
+import { openStore, persistentUrlForms, type StoreOptions, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, cleanUps, wrap, write } from './command-line.ts';
 import { failedAt, UsageError, usageOf } from './errors.ts';
@@ -12,9 +12,6 @@ import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import { countOf, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { checkedUrl, databaseUrl } from './settings.ts';
-
-// One statement counts all records of a large store.
-const longTimeouts = { statementTimeoutMs: 3_600_000 };
 
 const databaseHelp = `  --database URL  ${wrap(`the store: ${persistentUrlForms}`, ' '.repeat(18))}
                   [sqlite:./data/users.db] (DATABASE_URL in the environment)
@@ -40,8 +37,8 @@ export const copy: Command = {
     checkedUrl({ label: '--from', text: fromUrl });
     checkedUrl({ label: '--to', text: toUrl });
     const [from, to] = [persistentOf(fromUrl), persistentOf(toUrl)];
-    await using source = await openSource(fromUrl, stderr);
-    await using target = await openStore(toUrl, { ...longTimeouts, ...warnOn(stderr) });
+    await using source = await openPersistent(fromUrl, stderr, { mustExist: true });
+    await using target = await openPersistent(toUrl, stderr);
     if ((await from.identify(fromUrl)) === (await to.identify(toUrl)))
       throw new UsageError('--from and --to lead to the same store');
 
@@ -85,16 +82,15 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
   for await (const batch of readStore(store)) yield* batch.lines;
 }
 
-/** Opens a store to read from. Fails for a missing one, which would otherwise be created as an empty store. */
-export async function openSource(url: string, stderr: Writable): Promise<Store> {
+/** Opens a store for a command that reads or writes all of it. */
+export async function openPersistent(url: string, stderr: Writable, options?: StoreOptions): Promise<Store> {
   persistentOf(url);
-  return await openStore(url, { ...longTimeouts, ...warnOn(stderr), mustExist: true });
+  // One statement counts all records of a large store.
+  const statementTimeoutMs = 3_600_000;
+  return await openStore(url, { statementTimeoutMs, onWarning: warnTo(stderr), ...options });
 }
 
-/** The option of a store that prints its warnings, such as that of a migration, which may take minutes. */
-const warnOn = (stderr: Writable) => ({
-  onWarning: (message: string) => stderr.write(`users-service: ${message}\n`),
-});
+const warnTo = (stderr: Writable) => (message: string) => stderr.write(`users-service: ${message}\n`);
 
 /** What commands do with a store. Throws a `UsageError` for one whose records end with its process. */
 function persistentOf(url: string) {
@@ -116,7 +112,7 @@ ${databaseHelp}`,
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdout, stderr } = context;
     await using removing = cleanUps(context);
-    await using store = await openSource(databaseUrl(flags, env), stderr);
+    await using store = await openPersistent(databaseUrl(flags, env), stderr, { mustExist: true });
     // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
@@ -147,7 +143,7 @@ ${databaseHelp}`,
     isComplete = true;
     if (file) await syncFolder(dirname(path));
     if (problem !== undefined)
-      warnOn(stderr).onWarning(`import will reject this export; the first reason is ${problem}`);
+      warnTo(stderr)(`import will reject this export; the first reason is ${problem}`);
     // A signal during the sync has removed the file.
     if (file && !removing.disposed)
       stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
@@ -182,7 +178,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     });
     checkEnd(checked, flags['partial'] !== undefined);
     const { end, records, sha256 } = checked;
-    await using store = await openStore(url, warnOn(stderr));
+    await using store = await openStore(url, { onWarning: warnTo(stderr) });
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     await store.continueIds(end?.lastIds ?? lastIds);
     let added = 0;

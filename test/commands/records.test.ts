@@ -3,7 +3,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { batchCharacters, countOf, readFile, readStore } from '../../src/commands/records.ts';
-import { openSource } from '../../src/commands/transfer.ts';
+import { openPersistent } from '../../src/commands/transfer.ts';
 import { nestedKinds } from '../../src/conformance/kinds.ts';
 import { byKind, recordKinds } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
@@ -38,7 +38,7 @@ describe('a missing source', () => {
       const path = join(folder, 'folder', 'missing');
       const url = form.replace('PATH', path);
       const isExpected = ({ message }: Error) => message.endsWith(` ${path}: there is no such file`);
-      await assert.rejects(openSource(url, process.stderr), isExpected);
+      await assert.rejects(openPersistent(url, process.stderr, { mustExist: true }), isExpected);
       assert.deepEqual(readdirSync(folder), []);
     });
 
@@ -48,7 +48,10 @@ describe('a missing source', () => {
       const url = form.replace('PATH', path);
       writeFileSync(path, '');
       const message = / it has no tables of this service$/;
-      await assert.rejects(openSource(url, process.stderr), { kind: 'unavailable', message });
+      await assert.rejects(openPersistent(url, process.stderr, { mustExist: true }), {
+        kind: 'unavailable',
+        message,
+      });
       assert.deepEqual(readdirSync(folder), ['empty']);
       assert.equal(statSync(path).size, 0);
     });
