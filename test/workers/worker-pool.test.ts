@@ -41,15 +41,32 @@ function fakeWorker(): FakeWorker {
   });
 }
 
-/** Starts a pool whose workers have no process. */
-async function startPool(t: TestContext, count: number): Promise<readonly FakeWorker[]> {
-  const workers = Array.from({ length: count }, fakeWorker);
-  const waiting = [...workers];
+/**
+ * Makes pools start workers that have no process, and returns them. Each is ready in the next turn, unless `prepare`,
+ * which receives it first with its number from 1, returns false.
+ */
+function fakeForks(t: TestContext, prepare?: (worker: FakeWorker, number: number) => unknown): FakeWorker[] {
+  const forks: FakeWorker[] = [];
   t.mock.method(cluster, 'fork', () => {
-    const worker = waiting.shift();
-    setImmediate(() => worker?.emit('message', ready));
+    const worker = fakeWorker();
+    const number = forks.push(worker);
+    if (prepare?.(worker, number) !== false) setImmediate(() => worker.emit('message', ready));
     return worker as unknown as Worker;
   });
+  return forks;
+}
+
+/** Makes a worker end in the turn after the message to stop. */
+function endOnStop(worker: FakeWorker, end: () => unknown = () => worker.emit('exit', 0, null)): void {
+  worker.send = (message) => {
+    if (message === 'stop') setImmediate(end);
+    return worker.received.push(message);
+  };
+}
+
+/** Starts a pool whose workers have no process. */
+async function startPool(t: TestContext, count: number): Promise<readonly FakeWorker[]> {
+  const workers = fakeForks(t);
   await createPool(count).start();
   return workers;
 }
@@ -144,23 +161,16 @@ describe('the death of a worker during a replacement', () => {
         running.splice(running.indexOf(worker), 1);
         worker.emit('exit', 0, signal);
       };
-      let forks = 0;
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
-        worker.send = (message) => {
-          if (message === 'stop') setImmediate(() => end(worker, null));
-          return worker.received.push(message);
-        };
+      fakeForks(t, (worker, number) => {
+        endOnStop(worker, () => end(worker, null));
         running.push(worker);
-        forks += 1;
-        const isFirstNew = forks === 3;
+        if (number !== 3) return true;
         setImmediate(() => {
           const dying = running[1];
-          if (isFirstNew && dying !== undefined) end(dying, 'SIGKILL');
-          if (isFirstNew && fails) end(worker, null);
-          else worker.emit('message', ready);
+          if (dying !== undefined) end(dying, 'SIGKILL');
+          if (fails) end(worker, null);
         });
-        return worker as unknown as Worker;
+        return !fails;
       });
       const pool = createPool(2);
       await pool.start();
@@ -173,20 +183,10 @@ describe('the death of a worker during a replacement', () => {
 
   for (const dies of ['during the start of the new one', 'later'] as const) {
     it(`a worker that dies while another one completes its requests is replaced at once (${dies})`, async (t) => {
-      const forks: FakeWorker[] = [];
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
-        const number = forks.push(worker);
-        worker.send = (message) => {
-          // The first one takes as long to stop as the test.
-          if (message === 'stop' && number > 1) setImmediate(() => worker.emit('exit', 0, null));
-          return worker.received.push(message);
-        };
-        setImmediate(() => {
-          if (number === 3 && dies !== 'later') forks[1]?.emit('exit', null, 'SIGKILL');
-          worker.emit('message', ready);
-        });
-        return worker as unknown as Worker;
+      const forks = fakeForks(t, (worker, number) => {
+        // The first one takes as long to stop as the test.
+        if (number > 1) endOnStop(worker);
+        if (number === 3 && dies !== 'later') setImmediate(() => forks[1]?.emit('exit', null, 'SIGKILL'));
       });
       const pool = createPool(2, 60_000);
       await pool.start();
@@ -202,22 +202,14 @@ describe('the death of a worker during a replacement', () => {
   }
 
   it('no worker is added for a new one that exits while the old one beside it completes its requests', async (t) => {
-    const forks: FakeWorker[] = [];
     const running = new Set<FakeWorker>();
     const exit = (worker: FakeWorker | undefined, signal: string | null) => {
       if (worker !== undefined && running.delete(worker)) worker.emit('exit', 0, signal);
     };
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
+    const forks = fakeForks(t, (worker, number) => {
       running.add(worker);
-      const isFirst = forks.push(worker) === 1;
       // The test ends the first one.
-      worker.send = (message) => {
-        if (message === 'stop' && !isFirst) setImmediate(exit, worker, null);
-        return worker.received.push(message);
-      };
-      setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
+      if (number > 1) endOnStop(worker, () => exit(worker, null));
     });
     const pool = createPool(2, 60_000);
     await pool.start();
@@ -233,13 +225,7 @@ describe('the death of a worker during a replacement', () => {
   });
 
   it('no worker starts for the next old one when the service stops meanwhile', async (t) => {
-    const forks: FakeWorker[] = [];
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
-      setImmediate(() => worker.emit('message', ready));
-      forks.push(worker);
-      return worker as unknown as Worker;
-    });
+    const forks = fakeForks(t);
     const pool = createPool(2, 60_000);
     await pool.start();
     const reloaded = pool.reload();
@@ -253,38 +239,23 @@ describe('the death of a worker during a replacement', () => {
   });
 
   it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
-    const forks: FakeWorker[] = [];
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
-      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
-      worker.send = (message) => {
-        if (message === 'stop') exit(0);
-        return worker.received.push(message);
-      };
-      const isNew = forks.push(worker) > 2;
-      setImmediate(() => {
-        worker.emit('message', ready);
-        if (isNew) exit(7);
-      });
-      return worker as unknown as Worker;
+    const forks = fakeForks(t, (worker, number) => {
+      endOnStop(worker);
+      if (number > 2) worker.once('message', () => setImmediate(() => worker.emit('exit', 7, null)));
     });
     const events: ServiceEvent[] = [];
     const pool = createPool(2, 10_000, (event) => events.push(event));
     t.after(() => pool.stop());
     await pool.start();
     await pool.reload();
+    const keeps = 'a new worker exited, so the remaining old workers keep serving';
     assert.deepEqual(
       forks.slice(0, 2).map(({ received }) => received),
       [['stop'], []],
     );
     assert.deepEqual(
       events.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
-      [
-        'listening',
-        'a worker exited: code 7',
-        'a new worker exited, so the remaining old workers keep serving',
-        'warning',
-      ],
+      ['listening', 'a worker exited: code 7', keeps, 'warning'],
     );
   });
 });
@@ -306,20 +277,16 @@ describe('a worker that exits', () => {
 
 describe('a reload during another one', () => {
   it('replaces all workers once more, one by one, no matter how many reloads wait', async (t) => {
-    let [forks, running, most] = [0, 0, 0];
+    let [running, most] = [0, 0];
     const later: Promise<void>[] = [];
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
+    const forks = fakeForks(t, (worker, number) => {
       worker.send = (sent) => {
         if (sent === 'stop') running -= 1;
         return sent === 'stop' && setImmediate(() => worker.emit('exit', 0, null));
       };
-      forks += 1;
       running += 1;
       most = Math.max(most, running);
-      if (forks === 3) queueMicrotask(() => later.push(reload(), reload()));
-      setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
+      if (number === 3) queueMicrotask(() => later.push(reload(), reload()));
     });
     const events: string[] = [];
     const pool = createPool(2, 10_000, ({ type }) => events.push(type));
@@ -328,7 +295,7 @@ describe('a reload during another one', () => {
     await pool.start();
     await Promise.all([reload(), reload()]);
     await Promise.all(later);
-    assert.deepEqual([forks, running, most], [6, 2, 3]);
+    assert.deepEqual([forks.length, running, most], [6, 2, 3]);
     assert.deepEqual(events, ['listening', 'reloaded', 'reloaded']);
     await pool.stop();
   });
@@ -336,20 +303,15 @@ describe('a reload during another one', () => {
 
 describe('a reload whose new worker does not start', () => {
   it('says what it means, and the next one replaces all workers, also if it arrived meanwhile', async (t) => {
-    let forks = 0;
     let later: Promise<void> | undefined;
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
-      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
-      worker.send = (sent) => sent === 'stop' && exit(0);
-      forks += 1;
-      if (forks === 3) {
-        queueMicrotask(() => {
-          later = reload();
-        });
-        exit(2);
-      } else setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
+    const forks = fakeForks(t, (worker, number) => {
+      endOnStop(worker);
+      if (number !== 3) return true;
+      queueMicrotask(() => {
+        later = reload();
+      });
+      setImmediate(() => worker.emit('exit', 2, null));
+      return false;
     });
     const events: ServiceEvent[] = [];
     const pool = createPool(2, 10_000, (event) => events.push(event));
@@ -365,7 +327,7 @@ describe('a reload whose new worker does not start', () => {
       { type: 'warning', message },
       { type: 'reloaded' },
     ]);
-    assert.equal(forks, 5);
+    assert.equal(forks.length, 5);
   });
 });
 
@@ -375,12 +337,9 @@ describe('a worker that starts during a replacement', () => {
     ['exits while the service stops', true, undefined],
   ] as const) {
     it(`a new worker that ${what} is ${reported ? 'reported' : 'not reported'}`, async (t) => {
-      const forks: FakeWorker[] = [];
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
-        worker.send = (sent) => sent === 'stop' && setImmediate(() => worker.emit('exit', 0, null));
-        if (forks.push(worker) === 1) setImmediate(() => worker.emit('message', ready));
-        return worker as unknown as Worker;
+      const forks = fakeForks(t, (worker, number) => {
+        endOnStop(worker);
+        return number === 1;
       });
       const events: ServiceEvent[] = [];
       const pool = createPool(1, 10_000, (event) => events.push(event));
@@ -393,11 +352,8 @@ describe('a worker that starts during a replacement', () => {
       const causes = events.flatMap((event) => (event.type === 'failure' ? [event.cause] : []));
       assert.deepEqual(causes.map(messageOf), reported === undefined ? [] : [reported]);
       // The outcome of the reload is of no use to a service that stops.
-      const types = stops ? ['draining', 'closed'] : ['failure', 'warning'];
-      assert.deepEqual(
-        events.slice(1).map(({ type }) => type),
-        types,
-      );
+      const types = events.slice(1).map(({ type }) => type);
+      assert.deepEqual(types, stops ? ['draining', 'closed'] : ['failure', 'warning']);
     });
   }
 });
@@ -409,14 +365,9 @@ describe('a worker that stops', () => {
     ['with an error', 1, null, ['a worker did not stop in order: code 1']],
   ] as const) {
     it(`a worker that ends ${how} is ${reported.length > 0 ? 'a failure' : 'no failure'}`, async (t) => {
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
+      fakeForks(t, (worker) => {
         Object.assign(worker.process, { kill: () => setImmediate(() => worker.emit('exit', code, signal)) });
-        if (signal === null) {
-          worker.send = (sent) => sent === 'stop' && setImmediate(() => worker.emit('exit', code, null));
-        }
-        setImmediate(() => worker.emit('message', ready));
-        return worker as unknown as Worker;
+        if (signal === null) endOnStop(worker, () => worker.emit('exit', code, null));
       });
       const events: ServiceEvent[] = [];
       const pool = createPool(1, 10, (event) => events.push(event));
@@ -436,16 +387,12 @@ describe('the time of a worker to stop', () => {
   ])
     it(`a worker is killed ${killedAfterMs} ms after a stop with ${delayMs} and ${timeoutMs} ms to drain`, async (t) => {
       const { mock } = t.mock.method(globalThis, 'setTimeout');
-      let isFirst = true;
-      t.mock.method(cluster, 'fork', () => {
-        const worker = fakeWorker();
-        const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
-        worker.send = (message) => message === 'stop' && exit(0);
-        if (isFirst) setImmediate(() => worker.emit('message', ready));
+      fakeForks(t, (worker, number) => {
+        endOnStop(worker);
+        if (number === 1) return true;
         // The pool then stops the first one.
-        else exit(3);
-        isFirst = false;
-        return worker;
+        setImmediate(() => worker.emit('exit', 3, null));
+        return false;
       });
       const drain = `--drain-delay-ms ${delayMs} --drain-timeout-ms ${timeoutMs}`;
       const options = `${drain} --port 0 --grpc-port off`.split(' ');
@@ -459,15 +406,11 @@ describe('the time of a worker to stop', () => {
 describe('a stop while a worker waits to be restarted', () => {
   it('a pool that stops during the pause before a restart leaves no timer', async (t) => {
     const countTimers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
-    const worker = fakeWorker();
-    t.mock.method(cluster, 'fork', () => {
-      setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
-    });
+    const forks = fakeForks(t);
     const pool = createPool(1);
     await pool.start();
     const before = countTimers();
-    worker.emit('exit', null, 'SIGKILL');
+    forks[0]?.emit('exit', null, 'SIGKILL');
     assert.equal(countTimers(), before + 1);
     await pool.stop();
     assert.equal(countTimers(), before);
@@ -479,8 +422,7 @@ describe('a worker that keeps exiting', () => {
     let now = 1_000;
     t.mock.method(performance, 'now', () => now);
     const pauses = recordPauses(t);
-    const forks: FakeWorker[] = [];
-    t.mock.method(cluster, 'fork', () => forks[forks.push(fakeWorker()) - 1]);
+    const forks = fakeForks(t, () => false);
     const started = createPool(1).start();
     forks[0]?.emit('message', ready);
     await started;
@@ -495,8 +437,7 @@ describe('a worker that keeps exiting', () => {
 
   it('a worker that cannot be restarted is reported each time, and tried again after a longer pause', async (t) => {
     const pauses = recordPauses(t);
-    const forks: FakeWorker[] = [];
-    t.mock.method(cluster, 'fork', () => forks[forks.push(fakeWorker()) - 1]);
+    const forks = fakeForks(t, () => false);
     const causes: string[] = [];
     const pool = createPool(1, 10_000, (event) => {
       if (event.type === 'failure') causes.push(messageOf(event.cause));
@@ -519,10 +460,8 @@ describe('a worker that keeps exiting', () => {
 
 describe('a stop message during the start of a worker', () => {
   it('a worker that was starting receives the stop message again when it is ready', async (t) => {
-    const forks: FakeWorker[] = [];
     const kills: unknown[] = [];
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
+    const forks = fakeForks(t, (worker, number) => {
       const exit = () => setImmediate(() => worker.emit('exit', 0, null));
       const kill = (signal: unknown) => {
         kills.push(signal);
@@ -538,8 +477,7 @@ describe('a stop message during the start of a worker', () => {
       worker.once('message', () => {
         isReady = true;
       });
-      if (forks.push(worker) === 1) setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
+      return number === 1;
     });
     const pool = createPool(1, 10_000);
     await pool.start();
