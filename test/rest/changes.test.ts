@@ -6,6 +6,7 @@ import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
+import { storeWithFeed } from '../support/feed-store.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -140,9 +141,7 @@ describe('GET /changes', () => {
   });
 
   it('reads at most 100 changes at a time until the page is full, at most 50 times for a request', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     await repository.users.create({ name: 'Ada' });
     const [change] = (await changes.read({ after: 0, limit: 1 })).changes;
     assert.ok(change);
@@ -186,9 +185,7 @@ describe('GET /changes', () => {
   });
 
   it('returns an empty page with a link if none of 50 reads finds a match', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     const read: typeof changes.read = async ({ after }) => ({ changes: [], next: after + 1, more: true });
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
     const empty = await send(http, 'GET /changes?user=1&after=20');
@@ -199,9 +196,7 @@ describe('GET /changes', () => {
   });
 
   it('fails if one of the later reads for a page fails', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     for (let i = 0; i < 101; i += 1) await repository.users.create({ name: 'Ada' });
     const read: typeof changes.read = async (query) => {
       if (query.after > 0) throw new DomainError('unavailable', 'the store is not available');
@@ -215,9 +210,7 @@ describe('GET /changes', () => {
   });
 
   it('ends a page before changes that are removed during its reads, so that the next request gets 410', async (t) => {
-    const repository = createMemoryStore({ changesKept: 150 });
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed({ changesKept: 150 });
     const addUsers = async (count: number) => {
       for (let i = 0; i < count; i += 1) await repository.users.create({ name: 'Ada' });
     };
@@ -234,9 +227,7 @@ describe('GET /changes', () => {
   });
 
   it('lets other requests run between the reads for a page', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     // How many turns of the event loop there were before each read.
     const turns: number[] = [];
     let turn = 0;
@@ -293,9 +284,7 @@ describe('GET /changes', () => {
   });
 
   it('starts with the oldest change, and returns 410 if that is removed before it is read', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     const reads: number[] = [];
     let oldest = [3];
     const read: typeof changes.read = async ({ after }) => {

@@ -10,6 +10,7 @@ import { createRequestListener, DomainError } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 import { errorOf, open, type RequestOptions, send } from '../support/client.ts';
+import { storeWithFeed } from '../support/feed-store.ts';
 import { listen } from '../support/listen.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
@@ -155,10 +156,8 @@ describe('GET /changes as a stream', () => {
     const follower = await Follower.open(t, http);
     await follower.block();
     await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
-    assert.match(
-      String(await follower.block()),
-      /^event: gone\ndata: \{"error":"the changes after 0 are not kept/,
-    );
+    const gone = String(await follower.block());
+    assert.match(gone, /^event: gone\ndata: \{"error":"the changes after 0 are not kept/);
     assert.equal(await follower.block(), undefined);
     const again = await Follower.open(t, http, '/changes');
     await repository.users.create({ name: 'Ada' });
@@ -166,19 +165,15 @@ describe('GET /changes as a stream', () => {
   });
 
   it('continues after reads of the store have failed for a while', async (t) => {
-    const store = createMemoryStore();
+    const { store, feed } = storeWithFeed();
     let broken = false;
-    const { changes: feed } = store;
-    assert.ok(feed);
     const changes = {
       ...feed,
       read: (...args: Parameters<typeof feed.read>) =>
         broken ? Promise.reject(new Error('the disk is on fire')) : feed.read(...args),
     };
-    const { http, failures } = await startService(t, {
-      repository: { ...store, changes },
-      expectFailures: true,
-    });
+    const repository = { ...store, changes };
+    const { http, failures } = await startService(t, { repository, expectFailures: true });
     const follower = await Follower.open(t, http);
     await follower.block();
     broken = true;
@@ -189,9 +184,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('sends the newest changes from memory while the store is overloaded', async (t) => {
-    const store = createMemoryStore();
-    const { changes: feed } = store;
-    assert.ok(feed);
+    const { store, feed } = storeWithFeed();
     let isOverloaded = false;
     const changes: typeof feed = {
       ...feed,
@@ -254,10 +247,8 @@ describe('GET /changes as a stream', () => {
       },
       position: () => kept.changes?.position() ?? assert.fail(),
     };
-    const { http, failures } = await startService(t, {
-      repository: { ...lost, changes },
-      expectFailures: true,
-    });
+    const repository = { ...lost, changes };
+    const { http, failures } = await startService(t, { repository, expectFailures: true });
     const ahead = await Follower.open(t, http);
     for (const id of [1, 2, 3]) assert.equal(await ahead.event(), `${id} user.created users/${id}`);
     feed = undefined;
@@ -275,9 +266,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('does not watch the store without clients', async (t) => {
-    const store = createMemoryStore();
-    const { changes: feed } = store;
-    assert.ok(feed);
+    const { store, feed } = storeWithFeed();
     let watches = 0;
     const watch: typeof feed.watch = (wake) => {
       const stop = feed.watch(wake);
@@ -295,9 +284,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('works for the next client after the store has failed to watch for the first one', async (t) => {
-    const repository = createMemoryStore();
-    const { changes } = repository;
-    assert.ok(changes);
+    const { store: repository, feed: changes } = storeWithFeed();
     const watch = t.mock.method(changes, 'watch');
     watch.mock.mockImplementationOnce(() => {
       throw new Error('cannot watch');
@@ -312,9 +299,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('reads new changes at most 100 at a time', async (t) => {
-    const store = createMemoryStore();
-    const { changes: feed } = store;
-    assert.ok(feed);
+    const { store, feed } = storeWithFeed();
     const limits: number[] = [];
     const changes = {
       ...feed,
@@ -338,22 +323,15 @@ describe('GET /changes as a stream', () => {
   });
 
   it('rejects followers beyond maxFollowers, and accepts one more after another has disconnected', async (t) => {
-    const { http, service } = await startService(t, {
-      maxFollowers: 1,
-      limits: { maxInFlight: 1 },
-      expectFailures: true,
-    });
+    const options = { maxFollowers: 1, limits: { maxInFlight: 1 }, expectFailures: true };
+    const { http, service } = await startService(t, options);
     const first = await Follower.open(t, http);
     await first.block();
     const headers = { accept: 'text/event-stream' };
     const refused = await send(http, 'GET /changes', { headers });
     assert.deepEqual([refused.status, errorOf(refused)], [503, 'too many clients follow the changes']);
     assert.equal(refused.headers['retry-after'], '1');
-    assert.equal(
-      (await send(http, 'GET /users')).status,
-      200,
-      'a follower does not count towards maxInFlight',
-    );
+    assert.equal((await send(http, 'GET /users')).status, 200, 'a follower does not count in maxInFlight');
     first.response.destroy();
     await until(() => /^users_service_followers 0$/m.test(service.metrics()), 'the first one has left');
     const second = await Follower.open(t, http);
@@ -441,9 +419,7 @@ describe('GET /changes as a stream', () => {
   });
 
   it('ends when the API keys change while the store checks its position', async (t) => {
-    const store = createMemoryStore();
-    const { changes: feed } = store;
-    assert.ok(feed);
+    const { store, feed } = storeWithFeed();
     const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const changes: typeof feed = {
       ...feed,

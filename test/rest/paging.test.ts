@@ -9,6 +9,7 @@ import type { HttpRequest } from '../../src/http/request.ts';
 import { allRows, memoize, monitorLinks } from '../../src/rest/paging.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
+import { storeWithFeed } from '../support/feed-store.ts';
 import { startService } from '../support/service.ts';
 
 const people = [
@@ -132,11 +133,8 @@ test('Link contains those of first, prev, next and monitor that apply, with filt
   assert.match(String(second['next']), /^\/users\?limit=2&cursor=[\w-]+$/);
 
   const last = linksOf(await send(http, 'GET /users?page=3&limit=2'));
-  assert.deepEqual(last, {
-    first: '/users?limit=2',
-    prev: '/users?limit=2&page=2',
-    monitor: '/changes?after=8',
-  });
+  const links = { first: '/users?limit=2', prev: '/users?limit=2&page=2' };
+  assert.deepEqual(last, { ...links, monitor: '/changes?after=8' });
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts?limit=3')), {
     first: '/users/1/posts?limit=3',
     monitor: '/changes?after=8&user=1',
@@ -146,14 +144,12 @@ test('Link contains those of first, prev, next and monitor that apply, with filt
 });
 
 test('lists of one turn of the event loop share a position of their links to changes, and later lists read it again', async () => {
-  const repository = createMemoryStore();
+  const { store: repository, feed: changes } = storeWithFeed();
   let reads = 0;
   const position = () => {
     reads += 1;
     return Promise.resolve(reads);
   };
-  const { changes } = repository;
-  assert.ok(changes);
   const linkChanges = monitorLinks({ ...repository, changes: { ...changes, position } });
   const request = { basePath: '/api' } as HttpRequest;
   const links = await Promise.all([linkChanges(request), linkChanges(request, 7)]);
@@ -166,9 +162,7 @@ test('lists of one turn of the event loop share a position of their links to cha
 });
 
 test('lists have no link to changes while the feed is unavailable, overloaded or too slow', async (t) => {
-  const repository = createMemoryStore();
-  const { changes } = repository;
-  assert.ok(changes);
+  const { store: repository, feed: changes } = storeWithFeed();
   let kind: ErrorKind;
   const position = () => Promise.reject(new DomainError(kind, 'no position'));
   const store = { ...repository, changes: { ...changes, position } };
@@ -245,11 +239,8 @@ test('a cursor is only accepted for the list, filter and sort that it was create
     assert.equal(answer.status, 400, target);
     assert.match(errorOf(answer), /^cursor does not belong to this list/);
   }
-  assert.equal(
-    (await send(http, `GET ${next.replace('limit=1', 'limit=9')}`)).status,
-    200,
-    'the limit may differ',
-  );
+  const { status } = await send(http, `GET ${next.replace('limit=1', 'limit=9')}`);
+  assert.equal(status, 200, 'the limit may differ');
 });
 
 /** The ids of all pages of a list, along their links. */
