@@ -70,11 +70,8 @@ it('the example of the fetch handler in src/embedding.md gets a response', async
   const script = `${code}\nconsole.log(response.status, await response.text());`
     .replace("'users-service'", source)
     .replace('sqlite:./data/users.db', 'memory:');
-  const {
-    code: exitCode,
-    stdout,
-    stderr,
-  } = await runTool(process.execPath, ['--input-type=module', '--eval', script]);
+  const args = ['--input-type=module', '--eval', script];
+  const { code: exitCode, stdout, stderr } = await runTool(process.execPath, args);
   assert.deepEqual([exitCode, stdout], [0, '200 []\n'], stderr);
 });
 

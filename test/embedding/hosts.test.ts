@@ -47,31 +47,42 @@ async function listenOn(t: TestContext, server: Server): Promise<string> {
   return (await listen(t, server)).http;
 }
 
+/** A client of a server, which listens on a free port. */
+async function openWire(t: TestContext, server: Server): Promise<Wire> {
+  return await Wire.open(t, (await listen(t, server)).port);
+}
+
+const jsonType = { 'content-type': 'application/json' };
+const postAda = (url: string) =>
+  fetch(`${url}/users`, { method: 'POST', headers: jsonType, body: '{"name":"Ada"}' });
+
+/** A listener for an empty store, which serves no files. */
+function createUsers(): ReturnType<typeof createRequestListener> {
+  return createRequestListener({ repository: createMemoryStore(), publicDir: false });
+}
+
+/** An application of Express with the route `GET /own`. */
+function createApp(...handlers: readonly express.RequestHandler[]): express.Express {
+  const app = express().disable('x-powered-by');
+  for (const handler of handlers) app.use(handler);
+  app.get('/own', (_request, response) => void response.send('own'));
+  return app;
+}
+
 const hosts: Readonly<Record<string, Host>> = {
   'a bare node:http server': (t, repository, observe) => {
     const users = createRequestListener({ repository, basePath, observe, publicDir: false });
-    const own: NodeListener = (_request, response) => {
-      response.end('own');
-    };
-    return listenOn(
-      t,
-      createServer((request, response) => users(request, response, () => own(request, response))),
-    );
+    const own: NodeListener = (request, response) => users(request, response, () => response.end('own'));
+    return listenOn(t, createServer(own));
   },
 
   Express: (t, repository, observe) => {
-    const app = express().disable('x-powered-by');
-    app.use(createRequestListener({ repository, basePath, observe, publicDir: false }));
-    app.use(express.json());
-    app.get('/own', (_request, response) => {
-      response.send('own');
-    });
-    return listenOn(t, createServer(app));
+    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
+    return listenOn(t, createServer(createApp(users, express.json())));
   },
 
   'Express, behind middleware that wraps writeHead': (t, repository, observe) => {
-    const app = express().disable('x-powered-by');
-    app.use((_request, response, next) => {
+    const wrap: express.RequestHandler = (_request, response, next) => {
       const { writeHead } = response;
       // The package `on-headers`, which `compression` and others use, did this up to version 1.0.
       response.writeHead = (statusCode: number, headers: unknown): typeof response => {
@@ -80,27 +91,22 @@ const hosts: Readonly<Record<string, Host>> = {
         return writeHead.call(response, statusCode);
       };
       next();
-    });
-    app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));
-    app.get('/own', (_request, response) => {
-      response.send('own');
-    });
+    };
+    const app = createApp(wrap).use(
+      basePath,
+      createRequestListener({ repository, observe, publicDir: false }),
+    );
     return listenOn(t, createServer(app));
   },
 
   'Express, mounted by the host': (t, repository, observe) => {
-    const app = express().disable('x-powered-by');
-    app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));
-    app.get('/own', (_request, response) => {
-      response.send('own');
-    });
-    return listenOn(t, createServer(app));
+    const users = createRequestListener({ repository, observe, publicDir: false });
+    return listenOn(t, createServer(createApp().use(basePath, users)));
   },
 
   'Connect, mounted by the host': (t, repository, observe) => {
     const users = createRequestListener({ repository, observe, publicDir: false });
-    const app = connect(users);
-    return listenOn(t, createServer(app));
+    return listenOn(t, createServer(connect(users)));
   },
 
   Fastify: async (t, repository, observe) => {
@@ -138,16 +144,13 @@ for (const [name, start] of Object.entries(hosts)) {
     it('serves requests below the prefix, and its links contain the prefix', async (t) => {
       const events: ServiceEvent[] = [];
       const url = await start(t, createMemoryStore(), (event) => events.push(event));
-      const headers = { 'content-type': 'application/json' };
-      const init = { method: 'POST', headers, body: '{"name":"Ada"}' };
+      const init = { method: 'POST', headers: jsonType, body: '{"name":"Ada"}' };
       const created = await fetchDocumented(`${url}/api/users`, init, basePath);
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
       const listed = await fetchDocumented(`${url}/api/users?limit=1`, {}, basePath);
-      assert.equal(
-        listed.headers.get('link'),
-        '</api/users?limit=1>; rel="first", </api/changes?after=1>; rel="monitor"',
-      );
+      const links = '</api/users?limit=1>; rel="first", </api/changes?after=1>; rel="monitor"';
+      assert.equal(listed.headers.get('link'), links);
       assert.deepEqual(await listed.json(), [{ id: 1, name: 'Ada' }]);
       assert.ok(events.some((event) => event.type === 'request' && event.route === '/users'));
     });
@@ -178,7 +181,7 @@ for (const [name, start] of Object.entries(hosts)) {
 }
 
 it('answers a request of a test double, whose response has no socket', async () => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const users = createUsers();
   const head = { method: 'GET', url: '/users', httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] };
   const request = Object.assign(new IncomingMessage(new Socket()), head);
   const response = new ServerResponse(request);
@@ -195,7 +198,7 @@ for (const [what, given, status] of [
   ['rejects with an unknown coding in a list', { host: 'localhost', 'transfer-encoding': ['gzip'] }, 501],
 ] as const) {
   it(`${what} a request of an adapter for serverless hosts, which sets no rawHeaders`, async () => {
-    const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const users = createUsers();
     // As `serverless-http` makes it.
     const request = Object.assign(new IncomingMessage({} as Socket), {
       method: 'POST',
@@ -223,12 +226,7 @@ it('sends long replies by an adapter for serverless hosts, whose sockets have no
   const users = createRequestListener({ repository, publicDir: false });
   // A second reply shows that the first one does not count as waiting for ever.
   for (const _ of [1, 2]) {
-    const head = {
-      url: '/users/1/posts',
-      httpVersion: '1.1',
-      headers: { host: 'localhost' },
-      complete: true,
-    };
+    const head = { url: '/users/1/posts', httpVersion: '1.1', headers: { host: 'h' }, complete: true };
     const request = Object.assign(new IncomingMessage({} as Socket), { method: 'GET', ...head });
     const response = new ServerResponse(request);
     let sent = 0;
@@ -251,19 +249,17 @@ it('sends long replies by an adapter for serverless hosts, whose sockets have no
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
-  app.use(createRequestListener({ repository: createMemoryStore(), publicDir: false }));
+  app.use(createUsers());
   const url = await listenOn(t, createServer(app));
-  const headers = { 'content-type': 'application/json' };
-  const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  const headers = jsonType;
+  const created = await postAda(url);
   assert.deepEqual([created.status, await created.json()], [201, { id: 1, name: 'Ada' }]);
   // In Node.js 24, `JSON.stringify` fails at a few thousand levels.
   for (const levels of [100, 20_000]) {
     const deep = `{"name":${'['.repeat(levels)}${']'.repeat(levels)}}`;
     const refused = await fetch(`${url}/users`, { method: 'POST', headers, body: deep });
-    assert.deepEqual(
-      [refused.status, await refused.json()],
-      [400, { error: 'the body must be at most 64 levels deep' }],
-    );
+    const problem = { error: 'the body must be at most 64 levels deep' };
+    assert.deepEqual([refused.status, await refused.json()], [400, problem]);
   }
   const deleted = await fetch(`${url}/users/1`, { method: 'DELETE', headers, body: '{}' });
   assert.equal(deleted.status, 204);
@@ -272,7 +268,7 @@ it('uses a body that a parser of the host has already read', async (t) => {
 it('uses a compressed body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
-  app.use(createRequestListener({ repository: createMemoryStore(), publicDir: false }));
+  app.use(createUsers());
   const url = await listenOn(t, createServer(app));
   const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
   const body = gzipSync('{"name":"Ada"}');
@@ -282,7 +278,7 @@ it('uses a compressed body that a parser of the host has already read', async (t
 
 for (const encoding of ['utf8', 'base64'] as const) {
   it(`reads a short and a long body of which the host also keeps the ${encoding} text`, async (t) => {
-    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const listener = createUsers();
     const server = createServer((request, response) => {
       request.setEncoding(encoding).on('data', () => undefined);
       listener(request, response);
@@ -298,18 +294,15 @@ for (const encoding of ['utf8', 'base64'] as const) {
 }
 
 it('reads a body that the host has paused until it called the listener', async (t) => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const users = createUsers();
   const server = createServer((request, response) => setImmediate(users, request.pause(), response));
-  const headers = { 'content-type': 'application/json' };
-  const init = { method: 'POST', headers, body: '{"name":"Ada"}' };
-  const created = await fetch(`${await listenOn(t, server)}/users`, init);
+  const created = await postAda(await listenOn(t, server));
   assert.equal(created.status, 201, await created.text());
 });
 
 it('sends one response to a client that ends its connection within a body that is not read', async (t) => {
-  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
-  const url = await listenOn(t, createServer(listener));
-  const wire = await Wire.open(t, Number(new URL(url).port));
+  const listener = createUsers();
+  const wire = await openWire(t, createServer(listener));
   assert.equal((await wire.write(head('POST /none', 'Content-Length: 1000000')).next()).status, 404);
   wire.socket.end();
   assert.deepEqual(await wire.end(), []);
@@ -351,7 +344,7 @@ for (const count of [1, 2]) {
       request.socket.on('close', ended.resolve);
       listener(request, response);
     });
-    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    const wire = await openWire(t, server);
     const body = '{"name":"Ada"}';
     const post =
       head('POST /users', 'Content-Type: application/json', `Content-Length: ${body.length}`) + body;
@@ -364,7 +357,7 @@ for (const count of [1, 2]) {
 }
 
 it('passes no request to the host after a response that closes the connection', async (t) => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const users = createUsers();
   const passed: unknown[] = [];
   const server = createServer((request, response) => {
     users(request, response, () => {
@@ -372,7 +365,7 @@ it('passes no request to the host after a response that closes the connection', 
       response.end('own');
     });
   });
-  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  const wire = await openWire(t, server);
   const refused = head('POST /users', 'Content-Type: text/plain', 'Content-Length: 70000');
   wire.write(head('GET /own?1'), `${refused}${'x'.repeat(70_000)}${head('POST /own?2')}`);
   assert.deepEqual([(await wire.next()).status, (await wire.next()).status], [200, 415]);
@@ -380,11 +373,11 @@ it('passes no request to the host after a response that closes the connection', 
 });
 
 it('keeps reading a connection whose responses the host has ended before it calls the listener', async (t) => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const users = createUsers();
   const server = createServer((request, response) => {
     response.once('close', () => users(request, response)).end('own');
   });
-  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  const wire = await openWire(t, server);
   // More than may wait on a connection.
   for (let i = 0; i < 40; i += 1) assert.equal((await wire.write(head('GET /users')).next()).body, 'own');
 });
@@ -405,7 +398,7 @@ for (const [what, given, path] of [
   ['has the mount path of Express', { baseUrl: '/api' }, '/api'],
 ] as const) {
   it(`${what} if the host has rewritten the whole URL`, async (t) => {
-    const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const users = createUsers();
     const server = createServer((request, response) =>
       users(Object.assign(request, { originalUrl: '/elsewhere', ...given }), response),
     );
@@ -433,7 +426,7 @@ it('reports an error when the host has read a body without storing it', async (t
 });
 
 it('serves a host that has replaced the global Promise, as zone.js does', async (t) => {
-  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const listener = createUsers();
   const url = await listenOn(t, createServer(listener));
   const { Promise: original } = globalThis;
   t.after(() => {
@@ -441,8 +434,7 @@ it('serves a host that has replaced the global Promise, as zone.js does', async 
   });
   // The promise of an async function is not an instance of it.
   globalThis.Promise = class extends original<unknown> {} as PromiseConstructor;
-  const headers = { 'content-type': 'application/json' };
-  const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  const created = await postAda(url);
   assert.equal(created.status, 201, await created.text());
 });
 
@@ -459,13 +451,12 @@ it('serves files and reads parsed bodies in a host that has replaced the global 
   globalThis.Uint8Array = class extends original {} as Uint8ArrayConstructor;
   const page = await fetch(`${url}/`);
   assert.equal(page.status, 200, await page.text());
-  const headers = { 'content-type': 'application/json' };
-  const created = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  const created = await postAda(url);
   assert.equal(created.status, 201, await created.text());
 });
 
 it('rejects the requests of a node:http2 server', async (t) => {
-  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const listener = createUsers();
   const server = createHttp2Server((request, response) =>
     // Plain JavaScript may do this. The types of Node.js do not allow it.
     listener(request as unknown as IncomingMessage, response as unknown as ServerResponse),
@@ -535,7 +526,7 @@ it('serves a pipelined request after one that the host has answered while it wai
     if (request.url === '/users/2') response.end('own');
     if (request.url === '/users/3') release();
   });
-  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  const wire = await openWire(t, server);
   wire.write([1, 2, 3].map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`).join(''));
   const bodies: string[] = [];
   for (const _ of [1, 2, 3]) bodies.push((await wire.next()).body);
@@ -568,7 +559,7 @@ for (const before of [[], [head('GET /users/1')]]) {
 }
 
 it('reads the rest of a body before it closes a connection for which the host has set Connection: close', async (t) => {
-  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const users = createUsers();
   const closed = Promise.withResolvers<number>();
   const server = createServer((request, response) => {
     const { socket } = request;
@@ -576,7 +567,7 @@ it('reads the rest of a body before it closes a connection for which the host ha
     response.setHeader('Connection', 'close');
     users(request, response);
   });
-  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  const wire = await openWire(t, server);
   // The service does not wait long for the rest.
   t.mock.timers.enable({ apis: ['setTimeout'] });
   wire.write(head('POST /nosuch', 'Content-Length: 50000'), Buffer.alloc(5_000));
@@ -608,13 +599,13 @@ for (const order of [
   [3, 2, 1],
 ]) {
   it(`serves pipelined requests that the host passes on in the order ${order}`, async (t) => {
-    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const listener = createUsers();
     const passes = new Map<string, () => void>();
     const server = createServer((request, response) => {
       passes.set(request.url ?? '', () => listener(request, response));
       if (passes.size === 3) for (const id of order) passes.get(`/users/${id}`)?.();
     });
-    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    const wire = await openWire(t, server);
     wire.write([1, 2, 3].map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`).join(''));
     const bodies: string[] = [];
     for (const _ of [1, 2, 3]) bodies.push((await wire.next()).body);
@@ -630,7 +621,7 @@ for (const order of [
   [3, 1, 2],
 ]) {
   it(`serves the requests before one that closes the connection, passed on in the order ${order}`, async (t) => {
-    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const listener = createUsers();
     const pairs: [IncomingMessage, ServerResponse][] = [];
     const server = createServer((...pair) => {
       pairs.push(pair);
@@ -640,7 +631,7 @@ for (const order of [
         listener(request, response);
       }
     });
-    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    const wire = await openWire(t, server);
     const gets = order.slice(1).map((_, i) => head(`GET /users/${i + 1}`));
     const tooLong = ['Content-Type: application/json', 'Content-Length: 5000000'];
     wire.write([...gets, head('POST /users', ...tooLong)].join(''));

@@ -13,11 +13,8 @@ import { createFolder, folderOfHosts, root, whyNot } from './folder.ts';
 
 const page = documents.get('src/embedding.md') ?? '';
 const bins = [folderOfHosts, root].map((folder) => join(folder, 'node_modules/.bin'));
-const env = {
-  ...process.env,
-  PATH: [...bins, process.env['PATH']].join(delimiter),
-  NEXT_TELEMETRY_DISABLED: '1',
-};
+const path = [...bins, process.env['PATH']].join(delimiter);
+const env = { ...process.env, PATH: path, NEXT_TELEMETRY_DISABLED: '1' };
 
 /** The code of a tool in the documentation, from the second column of its row. */
 function line(tool: string): string {
@@ -120,12 +117,8 @@ describe('the tools in src/embedding.md', () => {
       'next.config.js': line('Next.js'),
     });
     const [port = 0] = await freePorts(1);
-    const next = spawn('next', ['dev', '--port', String(port)], {
-      cwd: project,
-      env,
-      stdio: 'ignore',
-      detached: true,
-    });
+    const options = { cwd: project, env, stdio: 'ignore', detached: true } as const;
+    const next = spawn('next', ['dev', '--port', `${port}`], options);
     const ended = once(next, 'exit');
     t.after(async () => {
       // The server is a child process of the command, so end the whole group.
