@@ -44,12 +44,7 @@ describe('a value of an option is read', () => {
     ],
     ['from --name VALUE', ['--port', '8080'], {}, { port: 8080 }],
     ['from --name=VALUE', ['--port=8080'], {}, { port: 8080 }],
-    [
-      'from the environment',
-      [],
-      { PORT: '8080', DATABASE_URL: 'memory:' },
-      { port: 8080, database: 'memory:' },
-    ],
+    ['from variables', [], { PORT: '8080', DATABASE_URL: 'memory:' }, { port: 8080, database: 'memory:' }],
     ['from the flag before the environment', ['--port', '1'], { PORT: '2' }, { port: 1 }],
     [
       'from its default if the variable is empty',
@@ -72,20 +67,10 @@ describe('a value of an option is read', () => {
       { 'require-preconditions': true, port: 1 },
     ],
     ['as an empty path', ['--public='], { PUBLIC_DIR: 'x' }, { public: undefined }],
-    [
-      'as a toggle with a value after =',
-      ['--require-preconditions=off'],
-      {},
-      { 'require-preconditions': false },
-    ],
+    ['as a toggle after an =', ['--require-preconditions=off'], {}, { 'require-preconditions': false }],
     ['as a toggle with a value', ['--require-preconditions', 'No'], {}, { 'require-preconditions': false }],
     ['as an address in brackets', ['--host', '[::1]'], {}, { host: '::1' }],
-    [
-      'at both ends of its range',
-      ['--port', '0', '--grpc-port', '65535'],
-      {},
-      { port: 0, 'grpc-port': 65_535 },
-    ],
+    ['at the ends of its range', ['--port=0', '--grpc-port=65535'], {}, { port: 0, 'grpc-port': 65_535 }],
     [
       'as origins',
       ['--cors', 'https://a.example, http://localhost:1'],
@@ -105,12 +90,7 @@ describe('a value of an option is read', () => {
       {},
       { cors: [origin] },
     ]),
-    [
-      'as a path with special characters',
-      ['--database', 'sqlite:a b?c#d.db'],
-      {},
-      { database: 'sqlite:a b?c#d.db' },
-    ],
+    ['as an unusual path', ['--database', 'sqlite:a b?c#d.db'], {}, { database: 'sqlite:a b?c#d.db' }],
     ['as a URL with an encoded password', ['--database', 'postgres://u:p%40%2F@h/x'], {}, {}],
     ['as a URL with a bare @ in the password', ['--database', 'postgres://u:p@ss@h/x'], {}, {}],
     ['as a URL of a socket', ['--database', 'postgres://user@/db?host=/var/run/postgresql'], {}, {}],
@@ -337,11 +317,8 @@ describe('the texts of options', () => {
 
   it('--help has the flag, variable, meaning and default of each option, in lines of at most 80 columns', () => {
     const text = optionsHelp();
-    assert.ok(
-      text.includes(
-        '\n\n  --host HOST, $HOST\n      Address that both ports listen on. [127.0.0.1]\n  --port',
-      ),
-    );
+    const host = '  --host HOST, $HOST\n      Address that both ports listen on. [127.0.0.1]';
+    assert.ok(text.includes(`\n\n${host}\n  --port`));
     for (const line of text.split('\n')) assert.ok(line.length <= 80, line);
     const blocks = text.split(/^ {2}(?=--)/m).slice(1);
     assert.equal(blocks.length, optionRows.length);
@@ -392,11 +369,8 @@ describe('the table of options', () => {
     'limits.maxHeader': { limits: { maxHeader: 1 } },
   })) {
     it(`a listener rejects ${name}, which is not one of its options`, () => {
-      const given = {
-        repository: createMemoryStore(),
-        publicDir: false,
-        ...options,
-      } as RequestListenerOptions;
+      const all = { repository: createMemoryStore(), publicDir: false, ...options };
+      const given = all as RequestListenerOptions;
       const error = { name: 'TypeError', message: `${name} is not an option` };
       assert.throws(() => createRequestListener(given), error);
       assert.throws(() => createFetchHandler(given), error);

@@ -112,11 +112,8 @@ describe('users-service changes', () => {
     const state = temporaryFile();
     const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
     const ended = await runTool('sh', ['-c', 'ulimit -f 0; exec "$0" "$@"', ...args]);
-    assert.deepEqual(ended, {
-      code: 1,
-      stdout: '{}\n',
-      stderr: `users-service: ${state}.new: file too large\n`,
-    });
+    const stderr = `users-service: ${state}.new: file too large\n`;
+    assert.deepEqual(ended, { code: 1, stdout: '{}\n', stderr });
   });
 
   it('fails if its output has room for only a part of the lines, and saves no position', async (t) => {

@@ -68,11 +68,8 @@ describe('help and version', () => {
   for (const argv of [['--version'], ['-v'], ['version'], ['export', '--version']]) {
     it(`${argv.join(' ')} prints the version of the package`, async () => {
       const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
-      assert.partialDeepStrictEqual(await runCommand(argv), {
-        code: 0,
-        stdout: `${manifest.version}\n`,
-        stderr: '',
-      });
+      const printed = await runCommand(argv);
+      assert.partialDeepStrictEqual(printed, { code: 0, stdout: `${manifest.version}\n`, stderr: '' });
     });
   }
 
@@ -176,11 +173,8 @@ describe('an invalid command line', () => {
   ];
   for (const [argv, problem] of calls) {
     it(`${argv.join(' ')} prints the problem and exits with 2`, async () => {
-      assert.partialDeepStrictEqual(await runCommand(argv), {
-        code: 2,
-        stdout: '',
-        stderr: `users-service: ${problem}\n`,
-      });
+      const stderr = `users-service: ${problem}\n`;
+      assert.partialDeepStrictEqual(await runCommand(argv), { code: 2, stdout: '', stderr });
     });
   }
 });
@@ -370,13 +364,13 @@ describe('files and folders of options are checked before the database is create
       const folder = temporaryFolder();
       await Promise.all(Object.entries(pem).map(([file, text]) => writeFile(join(folder, file), text)));
       const inFolder = (text: string) => (text === 'none' || text in pem ? join(folder, text) : text);
-      const paths = Object.entries(env).map(([variable, text]) => [variable, inFolder(text)]);
+      const files = Object.entries(env).map(([variable, text]) => [variable, inFolder(text)]);
       const { code, stdout, stderr } = await runCommand(argv.map(inFolder), {
         env: {
           PORT: '0',
           GRPC_PORT: '0',
           DATABASE_URL: `sqlite:${folder}/x.db`,
-          ...Object.fromEntries(paths),
+          ...Object.fromEntries(files),
         },
       });
       assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });

@@ -40,12 +40,8 @@ async function temporary(files: Readonly<Record<string, string>> = {}): Promise<
 describe('users-service doctor', () => {
   it('prints a line for each check, changes no data, and exits with 0 without problems', async () => {
     const folder = await temporary();
-    const { code, stdout } = await runMain([
-      'doctor',
-      ...free,
-      '--database',
-      `sqlite:${folder}/data/users.db`,
-    ]);
+    const args = [...free, '--database', `sqlite:${folder}/data/users.db`];
+    const { code, stdout } = await runMain(['doctor', ...args]);
     assert.equal(code, 0, stdout);
     assert.match(
       stdout,
@@ -225,14 +221,8 @@ describe('users-service doctor', () => {
 
     it('reports a missing certificate in addition to all other checks', async () => {
       const folder = await temporary();
-      const tls = [
-        '--tls-cert',
-        `${folder}/none`,
-        '--tls-key',
-        `${folder}/none`,
-        '--public',
-        `${folder}/none`,
-      ];
+      const none = `${folder}/none`;
+      const tls = ['--tls-cert', none, '--tls-key', none, '--public', none];
       const { code, lines, problems } = await doctor([...free, '--database', 'memory:', ...tls]);
       assert.deepEqual([code, problems.length], [1, 3]);
       assert.match(
@@ -246,14 +236,7 @@ describe('users-service doctor', () => {
   describe('users-service doctor for ports', () => {
     it('reports free ports', async () => {
       const [http, grpc] = await freePorts(2);
-      const { lines } = await doctor([
-        '--database',
-        'memory:',
-        '--port',
-        `${http}`,
-        '--grpc-port',
-        `${grpc}`,
-      ]);
+      const { lines } = await doctor(['--database=memory:', `--port=${http}`, `--grpc-port=${grpc}`]);
       assert.deepEqual(lines.slice(-2), [
         `ok    HTTP port: 127.0.0.1:${http} is free`,
         `ok    gRPC port: 127.0.0.1:${grpc} is free`,

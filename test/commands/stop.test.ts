@@ -230,12 +230,8 @@ describe('a signal to stop', () => {
   });
 
   const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
-  const rows: readonly [
-    first: keyof typeof codes,
-    second: keyof typeof codes,
-    afterMs: number,
-    exits: boolean,
-  ][] = [
+  type Signal = keyof typeof codes;
+  const rows: readonly [first: Signal, second: Signal, afterMs: number, exits: boolean][] = [
     ['SIGINT', 'SIGINT', 0, false],
     ['SIGINT', 'SIGINT', 1_000, false],
     ['SIGINT', 'SIGINT', 1_001, true],

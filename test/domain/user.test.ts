@@ -51,13 +51,8 @@ describe('parseId', () => {
     it(`rejects ${show(value)}`, () => refuses(() => parseId('user', value), 'id'));
   }
 
-  for (const value of [
-    '2147483648',
-    '9007199254740993',
-    `1${'0'.repeat(400)}`,
-    maxId + 1,
-    Number.POSITIVE_INFINITY,
-  ]) {
+  const large = ['2147483648', '9007199254740993', `1${'0'.repeat(400)}`];
+  for (const value of [...large, maxId + 1, Number.POSITIVE_INFINITY]) {
     it(`reports the user ${show(value)} as not found`, () =>
       refuses(() => parseId('user', value), 'no user', 'not-found'));
   }
@@ -153,11 +148,8 @@ describe('the parser of a draft', () => {
     it(`reads ${show(body)}`, () => assert.deepEqual(userBodies.parseDraft(body), draft));
   }
 
-  for (const [body, culprit] of [
-    ...badBodies,
-    ...incompleteBodies,
-    [{ id: 1, name: 'Ada' }, '"id"'] as const,
-  ]) {
+  const withId = [{ id: 1, name: 'Ada' }, '"id"'] as const;
+  for (const [body, culprit] of [...badBodies, ...incompleteBodies, withId]) {
     it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => userBodies.parseDraft(body), culprit));
   }
 

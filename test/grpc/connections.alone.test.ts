@@ -139,11 +139,8 @@ test('calls beyond maxConcurrentStreams wait or are rejected, and other connecti
     await held.promise;
     return { id, name: 'late', version: 1 };
   };
-  const { grpc } = await startService(t, {
-    repository,
-    grpcPort: 0,
-    grpcLimits: { maxConcurrentStreams: 3 },
-  });
+  const grpcLimits = { maxConcurrentStreams: 3 };
+  const { grpc } = await startService(t, { repository, grpcPort: 0, grpcLimits });
   const session = await connectWire(t, grpc);
   await new Promise((resolve) => session.ping(resolve));
   const answers = Array.from({ length: 6 }, () => callWire(session, '/Users/GetUser', one));

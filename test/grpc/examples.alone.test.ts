@@ -16,12 +16,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const readme = await readFile(join(root, 'proto/README.md'), 'utf8');
 
 // The tests download nothing. Go and Maven take their packages from their caches.
-const env = {
-  ...process.env,
-  GOPROXY: 'off',
-  GOSUMDB: 'off',
-  MAVEN_OPTS: '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
-};
+const java = '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC';
+const env = { ...process.env, GOPROXY: 'off', GOSUMDB: 'off', MAVEN_OPTS: java };
 
 /** The examples in the section of a language that are of this kind. */
 function blocks(section: string, kind: string): string[] {

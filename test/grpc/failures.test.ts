@@ -103,11 +103,8 @@ for (const [what, find, code, failed] of misbehaviours) {
   test(`a call whose store ${what} ends once and soon with ${status[code]}, and the next call succeeds`, async (t) => {
     const repository = createMemoryStore();
     repository.users.get = find;
-    const { grpc, failures, events } = await startService(t, {
-      repository,
-      grpcPort: 0,
-      expectFailures: true,
-    });
+    const options = { repository, grpcPort: 0, expectFailures: true };
+    const { grpc, failures, events } = await startService(t, options);
     const client = usersClient(t, grpc);
     await getUser(client, 1, { metadata: { 'x-request-id': 'warm-up' } });
     const before = failures().length;

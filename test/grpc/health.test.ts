@@ -52,13 +52,8 @@ function call(client: Client, name: 'Check' | 'List', request: object): Promise<
 
 function watch(client: Client, service: string): ClientReadableStream<HealthStatus> {
   const { path, requestSerialize, responseDeserialize } = method('Watch');
-  const stream = client.makeServerStreamRequest(
-    path,
-    requestSerialize,
-    responseDeserialize,
-    { service },
-    new Metadata(),
-  );
+  const types = [requestSerialize, responseDeserialize] as const;
+  const stream = client.makeServerStreamRequest(path, ...types, { service }, new Metadata());
   stream.on('error', () => undefined);
   return stream as ClientReadableStream<HealthStatus>;
 }

@@ -101,11 +101,8 @@ test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED until earlier call
     await held.promise;
     return { id, name: 'late', version: 1 };
   };
-  const { http, grpc, requests } = await startWithAnn(t, {
-    repository,
-    limits: { maxInFlight: 2 },
-    expectFailures: true,
-  });
+  const options = { repository, limits: { maxInFlight: 2 }, expectFailures: true };
+  const { http, grpc, requests } = await startWithAnn(t, options);
   const client = usersClient(t, grpc);
   const slow = [getUser(client, 1), getUser(client, 2)];
   await began.promise;

@@ -217,11 +217,8 @@ it('a connection that is closing makes room for only one new connection', (t) =>
   const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
   new Connections(server as unknown as Server, 1, () => undefined);
   // As a real one, it emits `close` in a later turn.
-  const idle = Object.assign(new EventEmitter(), {
-    writable: true,
-    writableLength: 0,
-    destroy: () => undefined,
-  });
+  const state = { writable: true, writableLength: 0, destroy: () => undefined };
+  const idle = Object.assign(new EventEmitter(), state);
   idle.destroy = () => {
     idle.writable = false;
   };

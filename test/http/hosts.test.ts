@@ -111,11 +111,8 @@ test('a service on an IPv4 address in the notation of IPv6 serves the address th
   const { host, port } = new URL(http);
   for (const name of [host, `[::ffff:127.0.0.1]:${port}`]) {
     const wire = await Wire.open(t, Number(port));
-    assert.equal(
-      (await wire.write(`GET /health HTTP/1.1\r\nHost: ${name}\r\n\r\n`).next()).status,
-      200,
-      name,
-    );
+    const { status } = await wire.write(`GET /health HTTP/1.1\r\nHost: ${name}\r\n\r\n`).next();
+    assert.equal(status, 200, name);
   }
 });
 

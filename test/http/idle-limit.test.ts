@@ -5,12 +5,8 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 
-const timeouts = {
-  headersTimeoutMs: 200,
-  requestTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 200,
-  checkingIntervalMs: 20,
-};
+const idle = { headersTimeoutMs: 200, keepAliveTimeoutMs: 200 };
+const timeouts = { ...idle, requestTimeoutMs: 30_000, checkingIntervalMs: 20 };
 
 /** Sends a line break every 10 ms until the connection has ended. */
 async function drip(socket: Wire['socket']): Promise<void> {

@@ -12,12 +12,8 @@ import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
 
 const big = 'x'.repeat(20_000_000);
-const defaults = {
-  headersTimeoutMs: 30_000,
-  requestTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 72_000,
-  checkingIntervalMs: 50,
-};
+const limits = { headersTimeoutMs: 30_000, requestTimeoutMs: 30_000 };
+const defaults = { ...limits, keepAliveTimeoutMs: 72_000, checkingIntervalMs: 50 };
 
 interface PortOptions {
   readonly tls?: TlsOptions;
@@ -35,12 +31,8 @@ async function startPort(t: TestContext, { tls, listener, ...timeouts }: PortOpt
   const options = { basePath: '', observe, commonHeaders: {}, toErrorResponse, limits };
   const handlers = { 'GET /big': () => ({ status: 200, body: big }), 'GET /small': () => ({ status: 204 }) };
   const face = createFace(handlers, options);
-  const server = new HttpServer({
-    observe,
-    timeouts: { ...defaults, ...timeouts },
-    maxHeaders: 100,
-    ...(tls && { tls }),
-  });
+  const all = { ...defaults, ...timeouts };
+  const server = new HttpServer({ observe, timeouts: all, maxHeaders: 100, ...(tls && { tls }) });
   const { port } = await openPort('port', '127.0.0.1', 0, server.server);
   server.serve(listener ?? face.onRequest);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {

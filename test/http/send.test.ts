@@ -285,11 +285,8 @@ test('a response to a slow client that reads fast enough is never aborted', asyn
 test('writeTimeoutMs applies only while a response is sent, not to idle connections or slow handlers', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const slow = held();
-  const handlers = {
-    'GET /big': () => ({ status: 200, body: big }),
-    'GET /slow': slow.handle,
-    'GET /small': small,
-  };
+  const reply = { status: 200, body: big };
+  const handlers = { 'GET /big': () => reply, 'GET /slow': slow.handle, 'GET /small': small };
   const kit = await startKit(t, handlers, { limits: { writeTimeoutMs: 400 } });
   const wire = (await Wire.open(t, kit.port)).write(head('GET /big'));
   const ended = kit.nextRequest();

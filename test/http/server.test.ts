@@ -365,6 +365,7 @@ test('a client that ends its half of the connection inside a body receives 400',
 const quick = { headersTimeoutMs: 200, requestTimeoutMs: 400, checkingIntervalMs: 50 };
 // The head of these requests must be read in time, also while all these tests start.
 const patient = { ...quick, headersTimeoutMs: 1_000, requestTimeoutMs: 1_000 };
+const incomplete = head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9');
 const late: readonly [
   what: string,
   bytes: string,
@@ -373,20 +374,10 @@ const late: readonly [
 ][] = [
   ['an incomplete head', 'GET /hello HTTP/1.1\r\nHost: x\r\n', [408], quick],
   ['an incomplete second head', `${head('GET /hello')}GET /`, [200, 408], patient],
-  [
-    'an incomplete body',
-    head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
-    [408],
-    quick,
-  ],
+  ['an incomplete body', incomplete, [408], quick],
   ['incomplete chunks', `${chunkedHead}1\r\n1\r\n`, [408], quick],
   ['a body that the handler does not read', head('GET /hello', 'Content-Length: 9'), [200], patient],
-  [
-    'a head when the timeout of the whole request is shorter',
-    'GET /',
-    [408],
-    { ...quick, headersTimeoutMs: 60_000 },
-  ],
+  ['a head when that of the request is shorter', 'GET /', [408], { ...quick, headersTimeoutMs: 60_000 }],
   ['a head without a timeout of the whole request', 'GET /', [408], { ...quick, requestTimeoutMs: 0 }],
 ];
 
@@ -434,11 +425,7 @@ const completed: readonly [what: string, start: string, rest: string][] = [
   ['a body', chunkedHead, body],
   ['a body before another request', chunkedHead, body + post('/echo', '[]')],
   ['a head', chunkedHead.slice(0, 20), chunkedHead.slice(20) + body],
-  [
-    'a head behind a running request',
-    head('GET /slow') + chunkedHead.slice(0, 20),
-    chunkedHead.slice(20) + body,
-  ],
+  ['a head behind another one', head('GET /slow') + chunkedHead.slice(0, 20), chunkedHead.slice(20) + body],
   ['chunks behind a running request', head('GET /slow') + chunkedHead, body + post('/echo', '[]')],
   [
     'a short body behind a running request',

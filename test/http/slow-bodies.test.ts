@@ -59,12 +59,8 @@ test('requests that were rejected before their body arrives do not count towards
 test('a request whose body is complete while maxInFlight is reached returns 503, and its connection stays open', async (t) => {
   const { repository, open, entered } = await gatedRepository();
   t.after(open);
-  const { port } = await startService(t, {
-    repository,
-    timeouts,
-    limits: { maxInFlight },
-    expectFailures: true,
-  });
+  const options = { repository, timeouts, limits: { maxInFlight }, expectFailures: true };
+  const { port } = await startService(t, options);
   const [slow] = await startSlow(t, port, 1);
   const holders = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
   for (const holder of holders) holder.write(head('GET /users/1'));

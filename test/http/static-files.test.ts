@@ -139,13 +139,8 @@ test('a link that cannot be followed, such as one to a lost network drive, is le
     return fs.realpathSync(path);
   });
   const paths = listFiles(folder).map(({ plain }) => plain.path.slice(folder.length));
-  assert.deepEqual(paths.sort(), [
-    '/a.txt',
-    '/inner/b.txt',
-    '/inner/deep/c.txt',
-    '/to-inner/b.txt',
-    '/to-inner/deep/c.txt',
-  ]);
+  const inner = ['/inner/b.txt', '/inner/deep/c.txt'];
+  assert.deepEqual(paths.sort(), ['/a.txt', ...inner, ...inner.map((path) => `/to-${path.slice(1)}`)]);
 });
 
 const deep = ['/inner/deep/c.txt', '/to-deep/c.txt', '/to-inner/deep/c.txt'];

@@ -30,12 +30,7 @@ const targets: readonly [behaviour: string, method: string, url: string, want: s
   ['an absolute form may have an address', 'GET', 'http://[::1]:80/users', '/users'],
   ['an absolute form without a path is the root', 'GET', 'http://evil', '/'],
   ['an absolute form of a query alone is the root', 'GET', 'http://evil?a=1', '/ a=1'],
-  [
-    'an absolute form may have a question mark in its query',
-    'GET',
-    'http://evil/a?b=http://c/?d',
-    '/a b=http://c/?d',
-  ],
+  ['a query may have a question mark', 'GET', 'http://evil/a?b=http://c/?d', '/a b=http://c/?d'],
   ['an absolute form with a password is rejected', 'GET', 'http://me:secret@evil/users', noSlash],
   ['an absolute form without a host is rejected', 'GET', 'http:///users', noSlash],
   ['another scheme is rejected', 'GET', 'ftp://evil/users', noSlash],

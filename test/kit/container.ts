@@ -34,14 +34,8 @@ export async function buildImage(
     if (instruction === 'FROM') {
       const [, name = String(stages.size)] = rest.split(/ (?:AS )?/);
       stages.set(name, join(folder, name));
-      image = {
-        folder: join(folder, name),
-        workdir: '/',
-        env: {},
-        user: '',
-        entrypoint: [],
-        healthCheck: [],
-      };
+      const nothing = { workdir: '/', env: {}, user: '', entrypoint: [], healthCheck: [] };
+      image = { folder: join(folder, name), ...nothing };
       await mkdir(image.folder);
     } else if (image !== undefined) {
       image = await perform(image, instruction, rest, checkout, stages, env);

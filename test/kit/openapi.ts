@@ -137,11 +137,8 @@ export function validateError(answer: Answer): void {
 
 /** Checks a response to `fetch`, and returns it with its body, which can be read only once. */
 export async function validateResponse(method: string, url: string, response: Response): Promise<Answer> {
-  const answer = {
-    status: response.status,
-    headers: Object.fromEntries(response.headers),
-    body: await response.text(),
-  };
+  const { status, headers } = response;
+  const answer = { status, headers: Object.fromEntries(headers), body: await response.text() };
   validateExchange(method, new URL(url).pathname, answer);
   return answer;
 }

@@ -99,10 +99,7 @@ export async function runMain(
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   child.stdin.on('error', () => undefined).end(options.input ?? '');
-  const [stdout, stderr, [code]] = await Promise.all([
-    child.stdout.toArray(),
-    child.stderr.toArray(),
-    once(child, 'close'),
-  ]);
+  const output = [child.stdout.toArray(), child.stderr.toArray()] as const;
+  const [stdout, stderr, [code]] = await Promise.all([...output, once(child, 'close')]);
   return { code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
 }

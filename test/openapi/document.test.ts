@@ -106,12 +106,7 @@ describe('the validator of exchanges', () => {
   const wrong: readonly (readonly [string, string, string, Partial<Answer>])[] = [
     ['a status that is not documented', 'GET', '/users/1', { status: 202 }],
     ['a missing header', 'GET', '/users/1', { headers: { ...json, 'x-request-id': 'a' } }],
-    [
-      'a header that is not documented',
-      'GET',
-      '/users/1',
-      { headers: { ...ok.headers, 'x-powered-by': 'a' } },
-    ],
+    ['a header that is not documented', 'GET', '/users/1', { headers: { ...ok.headers, 'x-by': 'a' } }],
     ['a header of another form', 'GET', '/users/1', { headers: { ...ok.headers, etag: '1' } }],
     ['a field that is not documented', 'GET', '/users/1', { body: '{"id":1,"name":"Ada","version":1}' }],
     ['a missing field', 'GET', '/users/1', { body: '{"id":1}' }],

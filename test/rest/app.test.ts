@@ -156,11 +156,8 @@ test('requests beyond maxInFlight return 503 with Retry-After, except probes, me
     return undefined;
   };
   const events: ServiceEvent[] = [];
-  const listener = createRequestListener({
-    repository,
-    limits: { maxInFlight: 2 },
-    observe: (e) => events.push(e),
-  });
+  const observe = (event: ServiceEvent) => events.push(event);
+  const listener = createRequestListener({ repository, limits: { maxInFlight: 2 }, observe });
   const base = await serve(t, listener);
   const slow = [send(base, 'GET /users/1'), send(base, 'GET /users/1')];
   await began.promise;
@@ -193,11 +190,7 @@ const wrong: readonly [what: string, options: object | undefined, message: RegEx
   ['an observer that is not a function', { observe: console }, /observe must be a function/],
   ['an unknown auth mode', { auth: 'sometimes' }, /auth must be one of none, writes, all/],
   ['API keys that are not a list', { apiKeys: 'key' }, /apiKeys must be a list of keys/],
-  [
-    'a requirePreconditions that is not a boolean',
-    { requirePreconditions: 'yes' },
-    /requirePreconditions must be/,
-  ],
+  ['a requirePreconditions that is a text', { requirePreconditions: 'yes' }, /requirePreconditions must be/],
   ['origins that are not a list', { cors: '*' }, /cors must be a list of .* not "\*"$/],
   ['host names that are not a list', { allowedHosts: '*' }, /allowedHosts must be a list of .* not "\*"$/],
   ['an origin with a path', { cors: ['https://a.example/x'] }, /cors must be/],

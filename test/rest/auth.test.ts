@@ -53,11 +53,8 @@ const bodies: Readonly<Record<string, unknown>> = {
 
 const required = 'x-api-key is required';
 const wrong = 'x-api-key is not a valid key';
-const credentials: readonly [
-  what: string,
-  key: string | readonly string[] | undefined,
-  refusal: string | undefined,
-][] = [
+type Key = string | readonly string[] | undefined;
+const credentials: readonly [what: string, key: Key, refusal: string | undefined][] = [
   ['no key', undefined, required],
   ['the right key', 'right', undefined],
   ['the second valid key', 'next', undefined],

@@ -4,15 +4,11 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
+const post = { id: 1, userId: 1, title: 'Hello', body: '' };
 /** Each resource with a version, with its values before and after a change by PUT or PATCH. */
 const resources = [
   { path: '/users/1', record: 'user', now: { id: 1, name: 'Anna' }, change: { name: 'Bea' } },
-  {
-    path: '/users/1/posts/1',
-    record: 'post',
-    now: { id: 1, userId: 1, title: 'Hello', body: '' },
-    change: { title: 'Hey' },
-  },
+  { path: '/users/1/posts/1', record: 'post', now: post, change: { title: 'Hey' } },
 ] as const;
 
 /** A service with user 1 and its post 1 at version 2. */
@@ -94,23 +90,14 @@ const changes: readonly [headers: Record<string, string | string[]>, status: num
   [{ 'if-none-match': '*' }, 412, unexpected],
   [{ 'if-none-match': '"2"' }, 400, 'If-None-Match must be * in a change; use If-Match'],
 ];
-const changeLines = resources.flatMap(({ path, change, ...resource }) => [
-  {
-    line: `PUT ${path}`,
-    path,
-    options: { json: change },
-    after: { ...resource.now, ...change },
-    ...resource,
-  },
-  {
-    line: `PATCH ${path}`,
-    path,
-    options: { json: change },
-    after: { ...resource.now, ...change },
-    ...resource,
-  },
-  { line: `DELETE ${path}`, path, options: {}, after: undefined, ...resource },
-]);
+const changeLines = resources.flatMap(({ path, change, ...resource }) => {
+  const after = { ...resource.now, ...change };
+  return [
+    { line: `PUT ${path}`, path, options: { json: change }, after, ...resource },
+    { line: `PATCH ${path}`, path, options: { json: change }, after, ...resource },
+    { line: `DELETE ${path}`, path, options: {}, after: undefined, ...resource },
+  ];
+});
 for (const [headers, status, message] of changes) {
   for (const { line, path, options, after, now, record } of changeLines) {
     test(`${line} with ${JSON.stringify(headers)} returns ${status}`, async (t) => {

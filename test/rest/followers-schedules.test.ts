@@ -155,11 +155,8 @@ it('sends a change that was made after the stream has started, without waiting f
 it('ends without an error if a read fails after the stream was disconnected', async (t) => {
   const kept = new KeptChanges(changesKept);
   const failing = Promise.withResolvers<never>();
-  const feed: ChangeFeed = {
-    position: async () => 5,
-    watch: (wake) => kept.watch(wake),
-    read: () => failing.promise,
-  };
+  const position = async () => 5;
+  const feed: ChangeFeed = { position, watch: (wake) => kept.watch(wake), read: () => failing.promise };
   const followers = new Followers(feed, 0, () => undefined);
   const follow = (after: number) =>
     followers.follow({ after, limit }, requestOf(AbortSignal.timeout(10_000)));

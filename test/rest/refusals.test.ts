@@ -61,12 +61,8 @@ const user = (name: unknown) => ({ name });
 const withRole = (role: unknown) => ({ name: 'Bob', role });
 const withBody = (body: unknown) => ({ title: 'Hi', body });
 const itself = (value: unknown) => value;
-const table: readonly [
-  line: string,
-  field: string,
-  make: (value: unknown) => unknown,
-  rows: readonly Refusal[],
-][] = [
+type Make = (value: unknown) => unknown;
+const table: readonly [line: string, field: string, make: Make, rows: readonly Refusal[]][] = [
   ['POST /users', 'name', user, [nulls('name'), ...names]],
   ['PUT /users/1', 'name', user, [nulls('name'), ...names]],
   ['PATCH /users/1', 'name', user, [nulls('name'), ...names]],
@@ -143,11 +139,7 @@ const texts: readonly [what: string, body: string | Uint8Array, message: string]
   ['followed by more', '{"name":"Bob"}{}', 'the body must be well-formed JSON'],
   ['NaN', '{"name":NaN}', 'the body must be well-formed JSON'],
   ['with a raw U+0000', '{"name":"a\u0000"}', 'the body must be well-formed JSON'],
-  [
-    'not UTF-8',
-    Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
-    'the body must be well-formed UTF-8',
-  ],
+  ['no UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'the body must be well-formed UTF-8'],
   ['overlong UTF-8', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body must be well-formed UTF-8'],
   ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'the body must be well-formed UTF-8'],
   ['65 levels deep', `{"name":${deep.slice(1, -1)}}`, 'the body must be at most 64 levels deep'],
@@ -195,12 +187,8 @@ for (const line of bodyLines) {
     test(`${line} with the type ${type} returns 415 and lists the accepted types`, async () => {
       const headers = type === undefined ? {} : { 'content-type': type };
       const message = `Content-Type must be ${taken.replace(', ', ' or ')} in UTF-8`;
-      const { headers: responseHeaders } = await refuse(
-        line,
-        { body: '{"name":"Bob"}', headers },
-        415,
-        message,
-      );
+      const options = { body: '{"name":"Bob"}', headers };
+      const { headers: responseHeaders } = await refuse(line, options, 415, message);
       const accept = patch ? 'accept-patch' : line.startsWith('POST') ? 'accept-post' : 'accept';
       assert.equal(responseHeaders[accept], taken);
     });

@@ -152,11 +152,8 @@ describe('listen', () => {
   it('with an HTTP port in use fails and opens no port', async (t) => {
     const { port } = await takePort(t);
     const { service } = make({ port });
-    await assert.rejects(service.listen(), {
-      name: 'StartError',
-      option: 'port',
-      message: `127.0.0.1:${port} is in use`,
-    });
+    const message = `127.0.0.1:${port} is in use`;
+    await assert.rejects(service.listen(), { name: 'StartError', option: 'port', message });
   });
 
   it('with a gRPC port in use fails and closes the HTTP port and the store', async (t) => {
@@ -197,14 +194,8 @@ describe('listen', () => {
     });
   }
 
-  const wrong = {
-    repository: {},
-    observe: console,
-    renderMetrics: 1,
-    publicDir: '',
-    basePath: 'api',
-    tls: { cert: 'x' },
-  };
+  const objects = { repository: {}, observe: console, tls: { cert: 'x' } };
+  const wrong = { ...objects, renderMetrics: 1, publicDir: '', basePath: 'api' };
   for (const [option, given] of Object.entries(wrong)) {
     it(`is not reached because createService rejects a wrong ${option}`, () => {
       const options = { [option]: given } as ServiceOptions;

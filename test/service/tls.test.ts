@@ -56,12 +56,8 @@ function connectGrpc(t: TestContext, port: number, socket?: TLSSocket): ClientHt
 }
 
 async function peerName(t: TestContext, port: number): Promise<string> {
-  const socket: TLSSocket = connectTls({
-    port,
-    host: '127.0.0.1',
-    ALPNProtocols: ['h2'],
-    rejectUnauthorized: false,
-  });
+  const options = { ALPNProtocols: ['h2'], rejectUnauthorized: false };
+  const socket: TLSSocket = connectTls({ port, host: '127.0.0.1', ...options });
   t.after(() => socket.destroy());
   await once(socket, 'secureConnect');
   const { subject } = socket.getPeerCertificate();

@@ -13,12 +13,8 @@ import { closeAfter } from '../support/close-after.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 
 const folder = temporaryFolder();
-const query = {
-  filter: {},
-  sort: [{ field: 'id', descending: false }] as const,
-  limit: 20,
-  start: { offset: 0 },
-};
+const byId = [{ field: 'id', descending: false }] as const;
+const query = { filter: {}, sort: byId, limit: 20, start: { offset: 0 } };
 
 describe('the watchers of a store', () => {
   it('do not keep the process alive', async (t) => {
@@ -159,12 +155,7 @@ describe('the posts of a user', () => {
     for (const name of ['Ada', 'Bob']) await store.users.create({ name });
     await store.posts(2).create({ title: 'of Bob', body: '' });
     const filter: object = { userId: 2 };
-    const query = {
-      filter,
-      sort: [{ field: 'id', descending: false }],
-      limit: 1,
-      start: { offset: 0 },
-    } as const;
+    const query = { filter, sort: byId, limit: 1, start: { offset: 0 } } as const;
     assert.deepEqual((await store.posts(1).list(query))?.items, []);
     assert.equal(await store.posts(1).count(filter), 0);
     await store.close();

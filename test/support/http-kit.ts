@@ -23,6 +23,13 @@ export interface HttpKitOptions {
   readonly commonHeaders?: ListenerOptions['commonHeaders'];
 }
 
+const defaultLimits = {
+  maxBodyBytes: 1024 * 1024,
+  maxHeaders: 100,
+  maxInFlight: 1_000,
+  writeTimeoutMs: 60_000,
+};
+
 /** Serves handlers with only the HTTP kit, without users or a store, and closes it after the test. */
 export async function startKit(
   t: Pick<TestContext, 'after'>,
@@ -45,13 +52,7 @@ export async function startKit(
       thrown.push(caught);
       return new HttpError(500, 'internal error');
     },
-    limits: {
-      maxBodyBytes: 1024 * 1024,
-      maxHeaders: 100,
-      maxInFlight: 1_000,
-      writeTimeoutMs: 60_000,
-      ...options.limits,
-    },
+    limits: { ...defaultLimits, ...options.limits },
   });
   const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 };
   const server = new HttpServer({

@@ -46,11 +46,8 @@ export function parseMetrics(text: string): Map<string, Family> {
       const key = line.slice(0, line.lastIndexOf(' '));
       assert.ok(!seen.has(key), `once: ${key}`);
       seen.add(key);
-      family.samples.push({
-        name: sample,
-        labels: parseLabels(labelText),
-        value: Number(value.replace('Inf', 'Infinity')),
-      });
+      const number = Number(value.replace('Inf', 'Infinity'));
+      family.samples.push({ name: sample, labels: parseLabels(labelText), value: number });
     }
   }
   return families;

@@ -2,6 +2,7 @@ import { head, post } from '../../kit/wire.ts';
 import { ends, goesOn, testWire } from './table.ts';
 
 const json = 'Content-Type: application/json';
+const five = 'Content-Length: 5';
 const smuggled = head('GET /info', 'x-smuggled: yes');
 const twice = (first: string) => first + smuggled;
 const declared = (length: string, body = '{}') =>
@@ -9,6 +10,12 @@ const declared = (length: string, body = '{}') =>
 const coded = (coding: string, body = '2\r\n{}\r\n0\r\n\r\n') =>
   head('POST /echo', json, `Transfer-Encoding: ${coding}`) + body;
 const chunked = (body: string) => coded('chunked', body);
+/** A request with these header lines and a body in chunks, which is empty. */
+const empty = (...lines: readonly string[]) => `${head('POST /echo', json, ...lines)}0\r\n\r\n`;
+const both = (length: string, coding: string) => [
+  `Content-Length: ${length}`,
+  `Transfer-Encoding: ${coding}`,
+];
 
 testWire('bodies', {
   'Content-Length (6.2, 6.3; RFC 9110, 8.6)': [
@@ -46,11 +53,7 @@ testWire('bodies', {
     goesOn('mixed case', coded('Chunked'), 200),
     goesOn('a tab before the value', coded('\tchunked'), 200),
     goesOn('a space after the value', coded('chunked '), 200),
-    goesOn(
-      'the header name in upper case',
-      coded('chunked').replace('Transfer-Encoding', 'TRANSFER-ENCODING'),
-      200,
-    ),
+    goesOn('the name in upper case', coded('chunked').replace('Transfer-E', 'TRANSFER-E'), 200),
     goesOn(
       'an underscore makes it another header',
       `${head('POST /echo', json, 'Transfer_Encoding: chunked', 'Content-Length: 2')}{}`,
@@ -70,22 +73,14 @@ testWire('bodies', {
     ends('a vertical tab', coded('\x0bchunked'), 400),
     ends('a form feed', coded('\x0cchunked'), 400),
     ends('U+0000', coded('chunked\0'), 400),
-    ends(
-      'two lines',
-      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked')}0\r\n\r\n`,
-      400,
-    ),
+    ends('two lines', empty('Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'), 400),
     ends(
       'two lines, the second with identity',
-      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity')}0\r\n\r\n`,
+      empty('Transfer-Encoding: chunked', 'Transfer-Encoding: identity'),
       400,
     ),
-    ends('a folded line', `${head('POST /echo', json, 'Transfer-Encoding:\r\n chunked')}0\r\n\r\n`, 400),
-    ends(
-      'a space before the colon',
-      `${head('POST /echo', json, 'Transfer-Encoding : chunked')}0\r\n\r\n`,
-      400,
-    ),
+    ends('a folded line', empty('Transfer-Encoding:\r\n chunked'), 400),
+    ends('a space before the colon', empty('Transfer-Encoding : chunked'), 400),
     ends('from HTTP/1.0', coded('chunked').replace('1.1', '1.0'), 400),
     ends(
       'from HTTP/1.0 with a length',
@@ -95,36 +90,12 @@ testWire('bodies', {
   ],
 
   'Content-Length with Transfer-Encoding (6.3)': [
-    ends(
-      'length first',
-      `${head('POST /echo', json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\n`,
-      400,
-    ),
-    ends(
-      'coding first',
-      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`,
-      400,
-    ),
-    ends(
-      'an unknown coding',
-      `${head('POST /echo', json, 'Transfer-Encoding: xchunked', 'Content-Length: 2')}{}`,
-      400,
-    ),
-    ends(
-      'identity',
-      `${head('POST /echo', json, 'Transfer-Encoding: identity', 'Content-Length: 2')}{}`,
-      400,
-    ),
-    ends(
-      'on OPTIONS',
-      `${head('OPTIONS /users', 'Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`,
-      400,
-    ),
-    ends(
-      'a request after the chunks',
-      `${head('POST /echo', json, 'Content-Length: 6', 'Transfer-Encoding: chunked')}0\r\n\r\n${smuggled}`,
-      400,
-    ),
+    ends('length first', empty(...both('5', 'chunked')), 400),
+    ends('coding first', empty(...both('5', 'chunked').reverse()), 400),
+    ends('an unknown coding', `${head('POST /echo', json, ...both('2', 'xchunked').reverse())}{}`, 400),
+    ends('identity', `${head('POST /echo', json, ...both('2', 'identity').reverse())}{}`, 400),
+    ends('on OPTIONS', `${head('OPTIONS /users', ...both('5', 'chunked').reverse())}0\r\n\r\n`, 400),
+    ends('a request after the chunks', empty(...both('6', 'chunked')) + smuggled, 400),
     ends(
       'a request within the length',
       head('POST /echo', json, `Content-Length: ${smuggled.length}`, 'Transfer-Encoding: chunked') + smuggled,
@@ -179,23 +150,15 @@ testWire('bodies', {
     goesOn('executed after a request without a body', twice(head('GET /health')), [200, 200]),
     goesOn('executed after a body', twice(declared('2')), [200, 200]),
     goesOn('executed after chunks', twice(coded('chunked')), [200, 200]),
-    goesOn(
-      'executed after a body of GET',
-      twice(`${head('GET /health', 'Content-Length: 5')}hello`),
-      [200, 200],
-    ),
+    goesOn('executed after a body of GET', twice(`${head('GET /health', five)}hello`), [200, 200]),
     goesOn(
       'executed after a body of DELETE',
-      twice(`${head('DELETE /users/1', 'Content-Length: 5', json)}hello`),
+      twice(`${head('DELETE /users/1', five, json)}hello`),
       [404, 200],
     ),
+    goesOn('executed after a body of OPTIONS', twice(`${head('OPTIONS /users', five)}hello`), [204, 200]),
     goesOn(
-      'executed after a body of OPTIONS',
-      twice(`${head('OPTIONS /users', 'Content-Length: 5')}hello`),
-      [204, 200],
-    ),
-    goesOn(
-      'executed after a body that looks like a request',
+      'executed after a body like a request',
       twice(declared(String(smuggled.length), smuggled)),
       [400, 200],
     ),

@@ -34,6 +34,11 @@ async function change(t: TestContext, url: string, sql: string): Promise<void> {
   await (await openSession(t, url)).query(sql);
 }
 
+/** Sets a default of a database, for sessions that begin later. */
+async function set(t: TestContext, url: string, name: string, value: string): Promise<void> {
+  await (await openSession(t, url)).alterDatabase(`SET ${name} = ${value}`);
+}
+
 /** Creates a user of the database who may use all tables, but owns none. The name is also the password. */
 const createUser = (name: string) => `
   CREATE ROLE ${name} LOGIN PASSWORD '${name}';
@@ -157,7 +162,7 @@ describe('the examination of a PostgreSQL database', () => {
 
   it('reads the clock exactly with any extra_float_digits of the database', async (t) => {
     const url = await createDatabase();
-    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -15`);
+    await set(t, url, 'extra_float_digits', '-15');
     assert.deepEqual(await problemsOf(url), []);
   });
 
@@ -410,11 +415,10 @@ describe('the examination of a PostgreSQL database', () => {
   for (const [value, note] of [
     ['off', ', which the service sets to on'],
     ['local', ''],
-  ]) {
+  ] as const) {
     it(`accepts a server with synchronous_commit = ${value}, because commits of the service are durable`, async (t) => {
       const url = await createDatabase();
-      const database = new URL(url).pathname.slice(1);
-      await change(t, url, `ALTER DATABASE ${database} SET synchronous_commit = ${value}`);
+      await set(t, url, 'synchronous_commit', value);
       const findings = await examinePostgres(url);
       assert.ok(findings.every(({ level }) => level === 'ok'));
       const text = findings.map(({ what }) => what).join('\n');
@@ -425,10 +429,10 @@ describe('the examination of a PostgreSQL database', () => {
   for (const [setting, value, problem] of [
     ['synchronous_commit', 'off', 'fsync on, full_page_writes on, synchronous_commit off'],
     ['client_min_messages', 'error', 'client_min_messages error'],
-  ]) {
+  ] as const) {
     it(`reports ${setting} = ${value} only behind a pooler`, { skip: withoutPooler }, async (t) => {
       const url = await createDatabase();
-      await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${setting} = ${value}`);
+      await set(t, url, setting, value);
       assert.deepEqual(await problemsOf(url), []);
       const { through } = await startPgBouncer((end) => t.after(end), url);
       assert.deepEqual(await problemsOf(through(url)), [`fail HOST: ${problem}, behind a pooler`]);
@@ -470,11 +474,7 @@ describe('the examination of a PostgreSQL database', () => {
     const refused = 'HOST cannot be used: connect ECONNREFUSED HOST';
     assert.deepEqual(await problemsOf(several), [`warn ${refused}`]);
     assert.deepEqual(await problemsOf(several.replace(/,127[^/]*/, '')), [`fail ${refused}`]);
-    await change(
-      t,
-      url,
-      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`,
-    );
+    await set(t, url, 'default_transaction_read_only', 'on');
     assert.deepEqual(await problemsOf(several), [`fail ${refused}`, 'fail no host takes writes']);
   });
 });

@@ -103,16 +103,8 @@ describe('the hosts of a database URL', () => {
     });
   }
 
-  for (const url of [
-    '',
-    'h/db',
-    'h:5432/db',
-    'u:p@h/db',
-    'memory:',
-    'sqlite:users.db',
-    'mysql://h/db',
-    ' postgres://h',
-  ]) {
+  const bare = ['', 'h/db', 'h:5432/db', 'u:p@h/db'];
+  for (const url of [...bare, 'memory:', 'sqlite:users.db', 'mysql://h/db', ' postgres://h']) {
     it(`are not read from "${url}", which is not a URL of PostgreSQL`, () => {
       assert.throws(() => parseHosts(pg.Client, url), {
         kind: 'invalid',
@@ -208,11 +200,8 @@ describe('a store with several hosts', async () => {
   it('cannot be opened when no host accepts writes, and the error has the reason of each', async (t) => {
     const hanging = closeAfter(t, await openForwarder(primary.port));
     hanging.freeze();
-    const [refusing, behind, silent] = [
-      '127.0.0.1:1',
-      `127.0.0.1:${standby.port}`,
-      `127.0.0.1:${hanging.port}`,
-    ];
+    const ports = [1, standby.port, hanging.port];
+    const [refusing = '', behind = '', silent = ''] = ports.map((port) => `127.0.0.1:${port}`);
     await assert.rejects(openPostgresStore(urlOf(refusing, behind, silent)), {
       kind: 'unavailable',
       message:

@@ -18,12 +18,8 @@ const open = storesOf(postgres);
 
 describe('a pool whose connections are all in use', () => {
   it('limits the number of waiting calls and their time, rejects the others, and stays ready', async (t) => {
-    const { store, session } = await open(t, {
-      ...patient,
-      poolSize: 2,
-      maxWaiting: 3,
-      waitTimeoutMs: 1_500,
-    });
+    const limits = { poolSize: 2, maxWaiting: 3 };
+    const { store, session } = await open(t, { ...patient, ...limits, waitTimeoutMs: 1_500 });
     await store.users.create({ name: 'Ada' });
     await session.lock('posts');
     const running = [store.posts(1).count({}), store.posts(1).count({})];

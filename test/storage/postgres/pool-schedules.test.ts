@@ -7,14 +7,8 @@ import { settings as fake, poolOf, session } from './fake-session.ts';
 
 const poolSize = 3;
 const maxWaiting = 4;
-const settings = {
-  ...fake,
-  poolSize,
-  maxWaiting,
-  waitTimeoutMs: 100,
-  statementTimeoutMs: 200,
-  pingTimeoutMs: 50,
-};
+const timeouts = { waitTimeoutMs: 100, statementTimeoutMs: 200, pingTimeoutMs: 50 };
+const settings = { ...fake, ...timeouts, poolSize, maxWaiting };
 /** Errors without an effect: a deadlock, a read-only server, a lost prepared statement, a permanent error. */
 const refusals = ['40P01', '25006', '26000', '22012'];
 

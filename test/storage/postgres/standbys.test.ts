@@ -129,11 +129,8 @@ it('reads from standbys', async (all) => {
   /** Opens a store with one user and a standby, which has answered a read and now hangs. */
   async function openHanging(t: TestContext) {
     const forwarder = closeAfter(t, await openForwarder(quick.port));
-    const { store, reads, untilAnswered } = await open(
-      t,
-      urlOf(primary),
-      quick.url(database, forwarder.port),
-    );
+    const way = quick.url(database, forwarder.port);
+    const { store, reads, untilAnswered } = await open(t, urlOf(primary), way);
     const id = await create(store, 'Ada');
     await untilAnswered(id, forwarder);
     forwarder.freeze();

@@ -181,6 +181,8 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
+  const pragma = (text: string) => (path: string) => run(path, `PRAGMA ${text}`);
+  const mode = (bits: number) => (path: string) => chmodSync(path, bits);
   const damages: readonly [what: string, damage: (path: string) => void, problem?: RegExp][] = [
     [
       'is not a database',
@@ -188,55 +190,27 @@ describe('the examination of a SQLite file', () => {
       /^fail .* cannot be read: file is not a/,
     ],
     ['has pages of another file', overwritePages, /^fail .* cannot be read: /],
-    [
-      'has lost a page, in one line',
-      losePage,
-      /^fail .* cannot be read: .* in database main .* page 10: .*$/,
-    ],
+    ['has lost a page', losePage, /^fail .* cannot be read: .* in database main .* page 10: .*$/],
     ['is truncated', (path) => fs.truncateSync(path, 8_192), /^fail .* cannot be read: /],
     [
       'has lost the row of an index',
       deleteFromIndex,
       /^fail .* cannot be read: wrong # of entries in index users_by_/,
     ],
-    [
-      'was written by a newer release',
-      (path) => run(path, 'PRAGMA user_version = 99'),
-      /^fail .* a newer version/,
-    ],
-    [
-      'belongs to another program',
-      (path) => run(path, 'PRAGMA user_version = 0; DROP TABLE posts'),
-      /^fail .* another program$/,
-    ],
+    ['was written by a newer release', pragma('user_version = 99'), /^fail .* a newer version/],
+    ['belongs to another program', pragma('user_version = 0; DROP TABLE posts'), /^fail .* another program$/],
     [
       'was made from the output of .dump, which lacks the version',
-      (path) => run(path, 'PRAGMA user_version = 0'),
+      pragma('user_version = 0'),
       /^fail .* its user_version is 0, as after \.dump: set it to that of the original file$/,
     ],
-    ['has a negative version', (path) => run(path, 'PRAGMA user_version = -1'), /^fail .* another program$/],
-    [
-      'lacks a table of every version',
-      (path) => run(path, 'DROP TABLE idempotency_keys'),
-      /^fail .* another program$/,
-    ],
+    ['has a negative version', pragma('user_version = -1'), /^fail .* another program$/],
+    ['lacks a table', (path) => run(path, 'DROP TABLE idempotency_keys'), /^fail .* another program$/],
     ['is empty', (path) => writeFileSync(path, ''), /^warn .* has no tables$/],
-    [
-      'has an older schema',
-      (path) => run(path, 'PRAGMA user_version = 3'),
-      /^warn the schema has version 3$/,
-    ],
-    [
-      'may be opened by others',
-      (path) => chmodSync(path, 0o644),
-      /^warn every user of this machine may open /,
-    ],
-    [
-      'may only be written by others',
-      (path) => chmodSync(path, 0o602),
-      /^warn every user of this machine may open /,
-    ],
-    ['its group may read', (path) => chmodSync(path, 0o640)],
+    ['has an older schema', pragma('user_version = 3'), /^warn the schema has version 3$/],
+    ['may be opened by others', mode(0o644), /^warn every user of this machine may open /],
+    ['may only be written by others', mode(0o602), /^warn every user of this machine may open /],
+    ['its group may read', mode(0o640)],
     ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
   for (const [what, damage, problem] of damages) {

@@ -63,11 +63,8 @@ describe('the file of a SQLite store', () => {
   for (const parent of ['.', 'new']) {
     it(`is rejected when a broken disk cannot sync the new folder in ${parent}, which may be lost then`, async (t) => {
       const folder = realpathSync(temporaryFolder());
-      failNextSync(
-        t,
-        Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }),
-        join(folder, parent),
-      );
+      const diskError = Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' });
+      failNextSync(t, diskError, join(folder, parent));
       const { message } = await refusal(join(folder, 'new', 'newer', 'users.db'));
       assert.match(message, /: \/.* has the new entry, but a loss of power may remove it: EIO: /);
     });

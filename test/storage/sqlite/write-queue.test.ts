@@ -56,11 +56,8 @@ testSchedules(
     const acknowledged: number[] = [];
     const unsure: number[] = [];
     const busy = { writers: 0 };
-    const queue = new WriteQueue({
-      startWriter: () => startWriter(scheduler, committed, busy),
-      maxPendingWrites,
-      maxWaitMs,
-    });
+    const start = () => startWriter(scheduler, committed, busy);
+    const queue = new WriteQueue({ startWriter: start, maxPendingWrites, maxWaitMs });
     if (scheduler.oneIn(2)) queue.start();
     let pending = 0;
     const write = async (id: number) => {
@@ -88,11 +85,8 @@ testSchedules(
     const closing = queue.close();
     await Promise.all(writes);
     assert.equal(pending, 0);
-    assert.deepEqual(
-      committed,
-      committed.toSorted((a, b) => a - b),
-      'commits must have the order of the writes',
-    );
+    const sorted = committed.toSorted((a, b) => a - b);
+    assert.deepEqual(committed, sorted, 'commits must have the order of the writes');
     assert.equal(new Set(committed).size, committed.length);
     assert.equal(acknowledged.length + unsure.length, count);
     await closing;

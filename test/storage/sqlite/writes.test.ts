@@ -171,12 +171,11 @@ describe('group commit of SQLite', () => {
       store.users.delete(1, { expected: [3] }),
       store.users.delete(1),
     ]);
-    assert.deepEqual(results.slice(1), [
+    const [second, third] = [
       { id: 1, name: 'b', version: 2 },
       { id: 1, name: 'c', version: 3 },
-      true,
-      false,
-    ]);
+    ];
+    assert.deepEqual(results.slice(1), [second, third, true, false]);
   });
 
   it('rejects writes beyond its limit, and accepts writes again later', async (t) => {
@@ -461,11 +460,8 @@ it('a unique index of another program makes duplicates fail as a final conflict'
   const other = connect(path);
   other.exec('CREATE UNIQUE INDEX one_of_each ON users (name)');
   other.close();
-  const conflict = {
-    kind: 'conflict',
-    isFinal: true,
-    message: 'another record has a value that must be unique',
-  };
+  const message = 'another record has a value that must be unique';
+  const conflict = { kind: 'conflict', isFinal: true, message };
   await assert.rejects(store.users.create({ name: 'Ada' }), conflict);
   await assert.rejects(store.users.create({ name: 'Ada' }, keyed('key')), conflict);
   await assert.rejects(store.users.update(2, { name: 'Ada' }), conflict);
