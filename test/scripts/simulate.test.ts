@@ -54,6 +54,16 @@ const created = () =>
   new Writer().user('create', { sent: { name: 'ann' }, status: 201, version: 1, row: ann });
 const ben = { id: 2, name: 'ben', role: 'admin' };
 const bensCreation = { sent: { name: 'ben', role: 'admin' }, status: 201, version: 1, row: ben } as const;
+const bob = { id: 1, name: 'bob' };
+const note = { id: 1, userId: 1, title: 't', body: '' };
+const guest = { ...ann, role: 'guest' };
+const seesAnn = { user: 1, status: 200, version: 1, row: ann } as const;
+const gone = { user: 1, status: 204 } as const;
+const posted = { user: 1, sent: { title: 't', body: '' }, status: 201, version: 1, row: note } as const;
+/** A change of the name of ann or ben. */
+const named = (row: Row, name: string) =>
+  ({ user: Number(row['id']), sent: { name }, status: 200, version: 2, row: { ...row, name } }) as const;
+const renamed = named(ann, 'bob');
 const ifMatch = (version: number) => ({ header: 'if-match', version }) as const;
 const fault: FaultEntry = { fault: 'kill', target: 0, start: 0, end: 1_000 };
 
@@ -74,42 +84,23 @@ function rulesOf(
 
 const good: Readonly<Record<string, Writer>> = {
   'a life of a user': created()
-    .user('get', { user: 1, status: 200, version: 1, row: ann })
-    .user('patch', {
-      user: 1,
-      sent: { role: 'guest' },
-      guard: ifMatch(1),
-      status: 200,
-      version: 2,
-      row: { ...ann, role: 'guest' },
-    })
+    .user('get', seesAnn)
+    .user('patch', { ...named(ann, 'ann'), sent: { role: 'guest' }, guard: ifMatch(1), row: guest })
     .user('replace', { user: 1, sent: { name: 'bob' }, guard: ifMatch(1), status: 412 })
-    .user('call', { user: 1, status: 200, row: { id: 1, name: 'ann' } })
+    .user('call', { user: 1, status: 200, row: ann })
     .user('get', { user: 1, guard: { header: 'if-none-match', version: 2 }, status: 304, version: 2 })
-    .user('delete', { user: 1, status: 204 })
+    .user('delete', gone)
     .user('get', { user: 1, status: 404 })
     .user('call', { user: 1, status: 404 }),
   'a read that overlaps a write sees either value': created()
-    .user(
-      'patch',
-      { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { id: 1, name: 'bob' } },
-      [20, 60],
-    )
-    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } }, [30, 40])
-    .user('get', { user: 1, status: 200, version: 1, row: ann }, [25, 45]),
+    .user('patch', renamed, [20, 60])
+    .user('get', { user: 1, status: 200, version: 2, row: bob }, [30, 40])
+    .user('get', seesAnn, [25, 45]),
   'two writes that overlap, of which the later one in the feed is seen first': created()
     .user('create', bensCreation)
-    .user(
-      'patch',
-      { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { ...ann, name: 'bob' } },
-      [20, 60],
-    )
-    .user(
-      'patch',
-      { user: 2, sent: { name: 'bo' }, status: 200, version: 2, row: { ...ben, name: 'bo' } },
-      [22, 30],
-    )
-    .user('get', { user: 1, status: 200, version: 1, row: ann }, [32, 34]),
+    .user('patch', renamed, [20, 60])
+    .user('patch', named(ben, 'bo'), [22, 30])
+    .user('get', seesAnn, [32, 34]),
   'a creation with a key, repeated': created()
     .user('create', { ...bensCreation, key: 'k' })
     .user('create', { ...bensCreation, key: 'k', replayed: true })
@@ -120,15 +111,9 @@ const good: Readonly<Record<string, Writer>> = {
     .user('walk', { query: { limit: 1 }, after: ann, status: 200, rows: [ben] })
     .user('list', { query: { role: 'admin', limit: 5 }, status: 200, rows: [ben], total: 1 }),
   'posts end with their user': created()
-    .post('create', {
-      user: 1,
-      sent: { title: 't', body: '' },
-      status: 201,
-      version: 1,
-      row: { id: 1, userId: 1, title: 't', body: '' },
-    })
-    .change('post.deleted', 1, { id: 1, userId: 1, title: 't', body: '' })
-    .user('delete', { user: 1, status: 204 })
+    .post('create', posted)
+    .change('post.deleted', 1, note)
+    .user('delete', gone)
     .post('get', { user: 1, post: 1, status: 404 })
     .post('list', { user: 1, query: {}, status: 404 }),
 };
@@ -139,29 +124,22 @@ for (const [what, history] of Object.entries(good)) {
 
 test('an unanswered write may have happened or not', () => {
   const cut = () => created().user('patch', { user: 1, sent: { name: 'bob' } });
-  const old = cut().user('get', { user: 1, status: 200, version: 1, row: ann });
+  const old = cut().user('get', seesAnn);
   const changed = cut()
-    .change('user.updated', 2, { id: 1, name: 'bob' })
-    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
+    .change('user.updated', 2, bob)
+    .user('get', { user: 1, status: 200, version: 2, row: bob });
   assert.deepEqual(rulesOf(old, [fault]), []);
   assert.deepEqual(rulesOf(changed, [fault]), []);
   assert.deepEqual(rulesOf(old), ['wrong status'], 'and needs a fault as its reason');
-  changed.user('get', { user: 1, status: 200, version: 1, row: ann });
+  changed.user('get', seesAnn);
   assert.deepEqual(rulesOf(changed, [fault]), ['not linearizable'], 'but not unhappen');
 });
 
-const posted = { status: 201, version: 1, row: { id: 1, userId: 1, title: 't', body: '' } };
-const renamed = { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { id: 1, name: 'bob' } };
 const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = {
-  'a stale read': [
-    'not linearizable',
-    created().user('patch', renamed).user('get', { user: 1, status: 200, version: 1, row: ann }),
-  ],
+  'a stale read': ['not linearizable', created().user('patch', renamed).user('get', seesAnn)],
   'a stale name over gRPC': [
     'not linearizable',
-    created()
-      .user('patch', renamed)
-      .user('call', { user: 1, status: 200, row: { id: 1, name: 'ann' } }),
+    created().user('patch', renamed).user('call', { user: 1, status: 200, row: ann }),
   ],
   'a write that was acknowledged and lost': [
     'not linearizable',
@@ -192,20 +170,13 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
   'a 404 for a user that nothing deleted': ['wrong 404', created().user('get', { user: 1, status: 404 })],
   'a user that was read after its deletion': [
     'not linearizable',
-    created()
-      .user('delete', { user: 1, status: 204 })
-      .user('get', { user: 1, status: 200, version: 1, row: ann }),
+    created().user('delete', gone).user('get', seesAnn),
   ],
   'a post that outlives its user': [
     'value that never was',
-    created()
-      .post('create', { ...posted, user: 1, sent: { title: 't', body: '' } })
-      .user('delete', { user: 1, status: 204 }),
+    created().post('create', posted).user('delete', gone),
   ],
-  'two deletions': [
-    'wrong deletion',
-    created().user('delete', { user: 1, status: 204 }).user('delete', { user: 1, status: 204 }),
-  ],
+  'two deletions': ['wrong deletion', created().user('delete', gone).user('delete', gone)],
   'a key that created twice': [
     'doubled',
     created()
@@ -232,18 +203,8 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     'skipped row',
     created()
       .user('create', bensCreation)
-      .user('walk', {
-        query: { limit: 1, sort: '-id' },
-        status: 200,
-        rows: [ben],
-        next: 'cursor',
-      })
-      .user('walk', {
-        query: { limit: 1, sort: '-id' },
-        after: ben,
-        status: 200,
-        rows: [],
-      }),
+      .user('walk', { query: { limit: 1, sort: '-id' }, status: 200, rows: [ben], next: 'cursor' })
+      .user('walk', { query: { limit: 1, sort: '-id' }, after: ben, status: 200, rows: [] }),
   ],
   'a row that a walk repeats': [
     'wrong order',
@@ -264,11 +225,7 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     created()
       .user('create', bensCreation)
       .user('patch', renamed, [30, 35])
-      .user(
-        'patch',
-        { user: 2, sent: { name: 'cy' }, status: 200, version: 2, row: { ...ben, name: 'cy' } },
-        [40, 45],
-      )
+      .user('patch', named(ben, 'cy'), [40, 45])
       .user('list', { query: { limit: 9 }, status: 200, rows: [ann, { ...ben, name: 'cy' }] }, [25, 50]),
   ],
   'a value that nothing wrote': [
@@ -296,7 +253,6 @@ for (const [what, [rule, history]] of Object.entries(bad)) {
   });
 }
 
-const bob = { id: 1, name: 'bob' };
 const followed = [
   { id: '1', type: 'user.created', version: 1, data: ann },
   { id: '2', type: 'user.updated', version: 2, data: bob },
@@ -320,11 +276,10 @@ test('the model accepts followers that see every change once, whenever they resu
 });
 
 test('the model accepts a deletion in the feed that had no response (seed 315)', () => {
-  const post = { id: 1, userId: 1, title: 't', body: '' };
   const deleted = created()
-    .post('create', { user: 1, sent: { title: 't', body: '' }, status: 201, version: 1, row: post })
+    .post('create', posted)
     .user('delete', { user: 1 })
-    .change('post.deleted', 1, post)
+    .change('post.deleted', 1, note)
     .change('user.deleted', 1, ann)
     .user('get', { user: 1, status: 404 });
   assert.deepEqual(rulesOf(deleted, [fault]), []);
@@ -349,12 +304,11 @@ test('the model accepts a creation and a change that both had no response (seeds
 });
 
 test('the model rejects a deletion that the feed shows before a write that ended before any deletion began', () => {
-  const post = { id: 1, userId: 1, title: 't', body: '' };
   const early = created()
-    .post('create', { ...posted, user: 1, sent: { title: 't', body: '' } })
-    .change('post.deleted', 1, post)
+    .post('create', posted)
+    .change('post.deleted', 1, note)
     .user('patch', renamed)
-    .user('delete', { user: 1, status: 204 })
+    .user('delete', gone)
     .post('get', { user: 1, post: 1, status: 404 });
   assert.deepEqual(rulesOf(early), ['reordered feed']);
 });
@@ -369,7 +323,7 @@ test('the model accepts a last change in the feed that had no response (seed 520
 });
 
 test('the model accepts a rejection without a fault when requests take as long as a timeout (seed 494)', () => {
-  const slow = created().user('get', { user: 1, status: 200, version: 1, row: ann }, [10, 2_100]);
+  const slow = created().user('get', seesAnn, [10, 2_100]);
   const late = { ...read(0, 0), status: 503 };
   assert.deepEqual(rulesOf(slow, [], [late, read(0, 0, first)]), []);
 });
@@ -412,9 +366,7 @@ for (const [what, [rule, ...feed]] of Object.entries(badFeeds)) {
 }
 
 test('the story of a violation is the requests for its record, with the culprits marked', () => {
-  const { entries, changes } = created()
-    .user('patch', renamed)
-    .user('get', { user: 1, status: 200, version: 1, row: ann });
+  const { entries, changes } = created().user('patch', renamed).user('get', seesAnn);
   const [violation] = judge({ entries: [...entries, read(0, 0, ...changes)], faults: [] }).violations;
   assert.ok(violation);
   assert.deepEqual(
