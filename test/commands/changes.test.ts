@@ -7,7 +7,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Readable, Writable } from 'node:stream';
+import { Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { noUsage, runCommand } from '../support/command.ts';
+import { quietProcess, runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
@@ -147,18 +147,13 @@ describe('users-service changes', () => {
     let stop = (): unknown => assert.fail('the command handles no signal');
     const stream = () => new Writable({ write: (_chunk, _encoding, done) => done() });
     const ended = run({
+      ...quietProcess(),
       args: ['changes', '--url', url, '--state', state],
-      env: {},
-      nodeVersion: process.version,
-      stdin: Readable.from([]),
       stdout: Object.assign(stream(), { fd: output.fd }),
       stderr: stream(),
       onSignal(name, handle) {
         if (name === 'SIGTERM') stop = handle;
       },
-      onCrash: () => undefined,
-      usage: noUsage,
-      exit: () => undefined,
     });
     await until(() => nodeFs.existsSync(state), 'a saved position');
     stop();
@@ -180,18 +175,13 @@ describe('users-service changes', () => {
     let stop = (): unknown => assert.fail('the command handles no signal');
     const first = once(writes, 'write');
     const ended = run({
+      ...quietProcess(),
       args: ['changes', '--url', url],
-      env: {},
-      nodeVersion: process.version,
-      stdin: Readable.from([]),
       stdout: stream(),
       stderr: stream(),
       onSignal(name, handle) {
         if (name === 'SIGTERM') stop = handle;
       },
-      onCrash: () => undefined,
-      usage: noUsage,
-      exit: () => undefined,
     });
     const [, done] = await first;
     return { writes, done, ended, stop: () => stop(), sendAgain: async () => (await response).write(event) };

@@ -10,7 +10,7 @@ import { platform } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
-import { PassThrough, Readable, Writable } from 'node:stream';
+import { PassThrough, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import timers from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +24,7 @@ import { environment, lostLines, printed, startProcess } from '../kit/process.ts
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { noUsage, runCommand } from '../support/command.ts';
+import { quietProcess, runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
 import { listen } from '../support/listen.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -49,15 +49,12 @@ async function startHere(t: TestContext, args: string[], env: Readonly<Record<st
   );
   const signals = new EventEmitter();
   const ended = run({
+    ...quietProcess(),
     args: ['--port', '0', '--database', 'memory:', ...args],
     env: { GRPC_PORT: '0', ...env },
-    nodeVersion: process.version,
-    stdin: Readable.from([]),
     stdout,
     stderr: new PassThrough().resume(),
     onSignal: (signal, handle) => signals.on(signal, handle),
-    onCrash: () => undefined,
-    usage: noUsage,
     exit: (code) => lines.push({ event: 'exit', code }),
   });
   const send = (signal: Signal) => signals.emit(signal);
@@ -432,15 +429,11 @@ describe('the process of the service', () => {
       },
     });
     const ended = run({
+      ...quietProcess(),
       args: ['--port', '0', '--grpc-port', 'off', '--database', 'memory:'],
-      env: {},
-      nodeVersion: process.version,
-      stdin: Readable.from([]),
       stdout,
       stderr: new PassThrough().resume(),
       onSignal: (signal, handle) => signals.on(signal, handle),
-      onCrash: () => undefined,
-      usage: noUsage,
       exit: () => lines.push('ended before the reader has read all lines'),
     });
     await until(() => lines.length > 0, 'the service listens');

@@ -7,7 +7,7 @@ import fs, { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { Readable, Writable } from 'node:stream';
+import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ import { run } from '../../src/commands/commands.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
-import { noUsage } from '../support/command.ts';
+import { quietProcess } from '../support/command.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -41,17 +41,13 @@ async function interrupt(args: readonly string[], prepare: (stop: () => unknown)
     },
   });
   const code = await run({
+    ...quietProcess(),
     args,
-    env: {},
-    nodeVersion: process.version,
-    stdin: Readable.from([]),
     stdout,
     stderr: Object.assign(terminal, { isTTY: true }),
     onSignal(name, handle) {
       if (name === 'SIGINT') signal = handle;
     },
-    onCrash: () => undefined,
-    usage: noUsage,
     exit: exited.resolve,
   });
   return { code, exited: exited.promise, errors: errors.join(''), output: output.join('') };

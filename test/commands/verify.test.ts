@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough } from 'node:stream';
 import { after, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { run } from '../../src/commands/commands.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain } from '../kit/process.ts';
-import { noUsage, runCommand } from '../support/command.ts';
+import { quietProcess, runCommand } from '../support/command.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 
 describe('users-service verify', async () => {
@@ -75,15 +75,11 @@ describe('users-service verify', async () => {
         handle();
       };
       const running = run({
+        ...quietProcess(),
         args: ['verify', '--database', `sqlite:${join(folder, 'users.db')}`],
-        env: {},
-        nodeVersion: process.version,
-        stdin: Readable.from([]),
         stdout: new PassThrough().resume(),
         stderr: new PassThrough().resume(),
         onSignal: (signal, handle) => signal === 'SIGINT' && interrupt(handle),
-        onCrash: () => undefined,
-        usage: noUsage,
         exit: exited.resolve,
       });
       assert.equal(await exited.promise, 130);

@@ -2,8 +2,16 @@ import { Readable, Writable } from 'node:stream';
 import { run } from '../../src/commands/commands.ts';
 import type { FinishedProcess } from '../kit/process.ts';
 
-/** The usage of a process that has done nothing. */
-export const noUsage = () => ({ user: 0, system: 0, rss: 0 });
+/** What a command gets from a process without variables, input and signals. */
+export const quietProcess = () => ({
+  env: {},
+  nodeVersion: process.version,
+  stdin: Readable.from([]),
+  onSignal: () => undefined,
+  onCrash: () => undefined,
+  usage: () => ({ user: 0, system: 0, rss: 0 }),
+  exit: () => undefined,
+});
 
 /** Runs a command as `main.ts` does, but in this process, which is much faster. */
 export async function runCommand(
@@ -27,15 +35,13 @@ export async function runCommand(
   const output: string[] = [];
   const [stdout, stderr] = [collect(output, writeError), collect(output)];
   const code = await run({
+    ...quietProcess(),
     args,
     env,
     nodeVersion,
     stdin: Readable.from([Buffer.from(input)]),
     stdout: Object.assign(stdout.stream, { isTTY: isTerminal }),
     stderr: Object.assign(stderr.stream, { isTTY: isTerminal }),
-    onSignal: () => undefined,
-    onCrash: () => undefined,
-    usage: noUsage,
     exit: (status) => {
       throw new Error(`the command ended the process with ${status}`);
     },
