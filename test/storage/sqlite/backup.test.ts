@@ -22,6 +22,7 @@ import { failNextSync } from '../../support/failing-sync.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { temporaryFolder } from '../../support/temporary.ts';
 import { runTool } from '../../support/tool.ts';
+import { createFile } from './new-file.ts';
 
 const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 
@@ -35,19 +36,14 @@ describe('a backup of a SQLite file', () => {
     const { next: after = [] } = await store.users.list(userQuery('limit=1'));
     const path = relative('.', join(folder, 'users.db'));
     assert.equal(await backupSqlite(path, join(folder, 'backup.db')), path);
-    assert.deepEqual(
-      readdirSync(folder).filter((name) => name.includes('backup')),
-      ['backup.db'],
-    );
+    const files = readdirSync(folder).filter((name) => name.includes('backup'));
+    assert.deepEqual(files, ['backup.db']);
     const copy = closeAfter(t, await openSqliteStore(join(folder, 'backup.db')));
     assert.deepEqual(await copy.summary(), await store.summary());
     assert.deepEqual(await copy.exportRows('users', 0, 10), await store.exportRows('users', 0, 10));
     assert.deepEqual(await copy.exportRows('posts', 0, 10), await store.exportRows('posts', 0, 10));
-    assert.equal(
-      (await copy.users.list({ ...userQuery(), start: { after } })).items.length,
-      1,
-      'the backup continues after the same position',
-    );
+    const { items } = await copy.users.list({ ...userQuery(), start: { after } });
+    assert.equal(items.length, 1, 'the backup continues after the same position');
   });
 
   it('is consistent while the file is written, and ends', async (t) => {
@@ -111,9 +107,7 @@ describe('a backup of a SQLite file', () => {
   });
 
   it('waits for a process that is opening the file', async (t) => {
-    const folder = temporaryFolder();
-    const source = join(folder, 'users.db');
-    await (await openSqliteStore(source)).close();
+    const { folder, path: source } = await createFile();
     const opening = new DatabaseSync(source);
     opening.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
     const backup = backupSqlite(source, join(folder, 'backup.db'));
@@ -126,9 +120,7 @@ describe('a backup of a SQLite file', () => {
   });
 
   it('is rejected of a file on a read-only disk, beside which it could not remove the log', async (t) => {
-    const folder = temporaryFolder();
-    const path = join(folder, 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { folder, path } = await createFile();
     mockBuiltin(t, fs, 'accessSync', () => {
       throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
     });
@@ -158,27 +150,22 @@ describe('a backup of a SQLite file', () => {
     const store = await openSqliteStore(join(folder, 'users.db'));
     await addUsers(store, 'Ada');
     const post = { userId: 1, title: 'title', body: 'x'.repeat(10_000), version: 1 };
-    await store.importRows(
-      'posts',
-      Array.from({ length: 500 }, (_, i) => ({ id: i + 1, ...post })),
-    );
+    const posts = Array.from({ length: 500 }, (_, i) => ({ id: i + 1, ...post }));
+    await store.importRows('posts', posts);
     await store.close();
     // 1,000 blocks of 512 or 1,024 bytes, for each file of the process.
     const script = 'ulimit -f 1000; exec "$0" "$1" backup backup.db --database sqlite:users.db';
     const { code, stderr } = await runTool('sh', ['-c', script, process.execPath, main], { cwd: folder });
     assert.equal(code, 1);
-    assert.match(
-      stderr,
-      /^users-service: cannot back up \S+users\.db to \S+backup\.db: d.* \(code \d+ of SQLite\)\n$/,
-    );
+    const problem =
+      /^users-service: cannot back up \S+users\.db to \S+backup\.db: d.* \(code \d+ of SQLite\)\n$/;
+    assert.match(stderr, problem);
     assert.deepEqual(readdirSync(folder), ['users.db']);
   });
 
   for (const code of ['EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM']) {
     it(`succeeds also in a folder that cannot be synced, with ${code}`, async (t) => {
-      const folder = temporaryFolder();
-      const path = join(folder, 'users.db');
-      await (await openSqliteStore(path)).close();
+      const { folder, path } = await createFile();
       failNextSync(t, Object.assign(new Error(code), { code }), folder);
       await backupSqlite(path, join(folder, 'backup.db'));
       assert.deepEqual(readdirSync(folder).toSorted(), ['backup.db', 'users.db']);
@@ -186,9 +173,7 @@ describe('a backup of a SQLite file', () => {
   }
 
   it('is reported as complete, but not safe, when a broken disk cannot sync its folder', async (t) => {
-    const folder = temporaryFolder();
-    const path = join(folder, 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { folder, path } = await createFile();
     failNextSync(t, Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }), folder);
     const message = /: \/.* has the new entry, but a loss of power may remove it: EIO: i\/o error, fsync$/;
     await assert.rejects(backupSqlite(path, join(folder, 'backup.db')), { kind: 'unavailable', message });
@@ -196,9 +181,8 @@ describe('a backup of a SQLite file', () => {
   });
 
   it('does not overwrite a file that is created during the copy', async () => {
-    const folder = temporaryFolder();
-    const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
-    await (await openSqliteStore(source)).close();
+    const { folder, path: source } = await createFile();
+    const target = join(folder, 'backup.db');
     const backup = backupSqlite(source, target, () => writeFileSync(target, 'precious'));
     await assert.rejects(backup, /backup\.db: the target exists already$/);
     assert.equal(readFileSync(target, 'utf8'), 'precious');
@@ -206,9 +190,8 @@ describe('a backup of a SQLite file', () => {
 
   for (const suffix of ['-wal', '-journal']) {
     it(`is rejected beside the file backup.db${suffix} of an earlier database, which would damage it`, async () => {
-      const folder = temporaryFolder();
-      const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
-      await (await openSqliteStore(source)).close();
+      const { folder, path: source } = await createFile();
+      const target = join(folder, 'backup.db');
       writeFileSync(target + suffix, '');
       const message = new RegExp(`\\S+/backup\\.db${suffix} of an earlier file exists$`);
       await assert.rejects(backupSqlite(source, target), { kind: 'unavailable', message });
@@ -231,12 +214,9 @@ describe('a backup of a SQLite file', () => {
   ];
   for (const [what, source, target, problem] of refusals) {
     it(`is rejected ${what}, and leaves no file`, async () => {
-      const folder = temporaryFolder();
-      await (await openSqliteStore(join(folder, 'users.db'))).close();
-      writeFileSync(
-        join(folder, 'text.txt'),
-        'text that is longer than the header of a database. '.repeat(10),
-      );
+      const { folder } = await createFile();
+      const text = 'text that is longer than the header of a database. ';
+      writeFileSync(join(folder, 'text.txt'), text.repeat(10));
       writeFileSync(join(folder, 'empty.db'), '');
       const other = new DatabaseSync(join(folder, 'other.db'));
       other.exec('CREATE TABLE x (y)');

@@ -34,6 +34,7 @@ import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { temporaryFolder } from '../../support/temporary.ts';
+import { createFile } from './new-file.ts';
 
 async function refusal(path: string, options?: SqliteStoreOptions): Promise<DomainError> {
   try {
@@ -112,8 +113,7 @@ describe('the file of a SQLite store', () => {
   });
 
   it('is used with the most durable settings', async () => {
-    const path = join(temporaryFolder(), 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { path } = await createFile();
     const db = connect(path);
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
     assert.deepEqual([pragma('journal_mode'), pragma('synchronous'), pragma('foreign_keys')], ['wal', 2, 1]);
@@ -129,8 +129,7 @@ describe('the file of a SQLite store', () => {
   });
 
   it('is used with a cache of 4 MiB, and a log that is copied into it at 16 MB', async () => {
-    const path = join(temporaryFolder(), 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { path } = await createFile();
     using db = connect(path);
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
     // In KiB if it is negative.
@@ -139,12 +138,10 @@ describe('the file of a SQLite store', () => {
   });
 
   it('is switched to write-ahead logging if another program created it without', async (t) => {
-    const folder = temporaryFolder();
-    const [path, copy] = [join(folder, 'users.db'), join(folder, 'copy.db')];
-    await (await openSqliteStore(path)).close();
-    const db = new DatabaseSync(path);
+    const { folder, path } = await createFile();
+    const copy = join(folder, 'copy.db');
+    using db = new DatabaseSync(path);
     db.exec(`VACUUM INTO '${copy}'`);
-    db.close();
     const store = closeAfter(t, await openSqliteStore(copy));
     await store.users.create({ name: 'Ada' });
     assert.ok(existsSync(`${copy}-wal`));
@@ -158,8 +155,7 @@ describe('the file of a SQLite store', () => {
 
   describe('a file that cannot be used', () => {
     it('a SQLite file of a newer version of the service is rejected', async () => {
-      const path = join(temporaryFolder(), 'users.db');
-      await (await openSqliteStore(path)).close();
+      const { path } = await createFile();
       const db = new DatabaseSync(path);
       db.exec('PRAGMA user_version = 1000');
       db.close();
@@ -240,10 +236,7 @@ describe('the file of a SQLite store', () => {
       const db = closeAfter(t, new DatabaseSync(path));
       db.exec('CREATE TABLE t (x); BEGIN EXCLUSIVE');
       const opening = openSqliteStore(path, { busyTimeoutMs: 100 });
-      await assert.rejects(
-        opening,
-        (error) => error instanceof DomainError && error.message.includes('locked'),
-      );
+      await assert.rejects(opening, { name: 'DomainError', message: /locked/ });
     });
   });
 
@@ -254,10 +247,9 @@ describe('the file of a SQLite store', () => {
     await store.close();
     const bytes = readFileSync(path);
     const db = new DatabaseSync(path);
-    const pages = db
-      .prepare(`
-        SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE tbl_name IN ('users', 'posts')`)
-      .all();
+    const pagesOf = `SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size
+      WHERE tbl_name IN ('users', 'posts')`;
+    const pages = db.prepare(pagesOf).all();
     db.close();
     for (const { rootpage, page_size } of pages)
       bytes.fill(0xff, (Number(rootpage) - 1) * Number(page_size), Number(rootpage) * Number(page_size));
@@ -392,10 +384,8 @@ describe('the files of a SQLite store that is in use', () => {
       renameSync(copy, `${copy}.away`);
       replace(copy);
       const { message } = await refusal(copy);
-      assert.match(
-        message,
-        /its log \S+copy\.db-wal exists, but the file itself is missing or empty: put it back/,
-      );
+      const problem = /its log \S+copy\.db-wal exists, but the file itself is missing or empty: put it back/;
+      assert.match(message, problem);
       await assert.rejects(backupSqlite(copy, join(folder, 'backup.db')), /ENOENT|missing or empty/);
       assert.equal(existsSync(copy), what !== 'missing');
       renameSync(`${copy}.away`, copy);
@@ -423,8 +413,7 @@ describe('the files of a SQLite store that is in use', () => {
   });
 
   it('are opened after a loss of power has left only a part of the header of a new log', async () => {
-    const path = join(temporaryFolder(), 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { path } = await createFile();
     for (const bytes of [20, 32]) {
       writeFileSync(`${path}-wal`, Buffer.alloc(bytes));
       await (await openSqliteStore(path)).close();
@@ -764,8 +753,7 @@ describe('the access rights of the files of a SQLite store', () => {
   });
 
   it('are not changed for existing files and folders', async () => {
-    const path = join(temporaryFolder(), 'users.db');
-    await (await openSqliteStore(path)).close();
+    const { path } = await createFile();
     chmodSync(path, 0o640);
     await (await openSqliteStore(path)).close();
     assert.equal(modeOf(path), '640');
@@ -773,9 +761,7 @@ describe('the access rights of the files of a SQLite store', () => {
 
   for (const what of ['file', 'folder', 'log'] as const) {
     it(`are checked at the start and by a backup: a read-only ${what} is reported with the user`, async () => {
-      const folder = temporaryFolder();
-      const path = join(folder, 'users.db');
-      await (await openSqliteStore(path)).close();
+      const { folder, path } = await createFile();
       writeFileSync(`${path}-wal`, '');
       for (const place of [folder, path, `${path}-wal`]) chmodSync(place, place === folder ? 0o777 : 0o666);
       const place = { file: path, folder, log: `${path}-wal` }[what];
