@@ -38,9 +38,13 @@ if (status === 0) {
   process.exitCode = 1;
 }
 
-/** Leaves out the comments, which repeat the document, and writes an object in one line where it fits. */
+/**
+ * Leaves out the comments, which repeat the document, and the methods and parameters that a path or an operation does
+ * not have. Writes an object in one line where it fits.
+ */
 function shorten(source: string): string {
-  let shorter = source.replace(/^ *\/\*\*[\s\S]*?\*\/\n/gm, '');
+  const comment = /^ *\/\*\*[\s\S]*?\*\/\n/gm;
+  let shorter = source.replace(comment, '').replace(/^ *(?!content)\w+\?: never;\n/gm, '');
   let before = '';
   while (shorter !== before) {
     before = shorter;

@@ -4,227 +4,99 @@
 export interface paths {
     "/users": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["listUsers"];
-        put?: never;
         post: operations["createUser"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/users/{id}": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
         get: operations["getUser"];
         put: operations["replaceUser"];
-        post?: never;
         delete: operations["deleteUser"];
-        options?: never;
-        head?: never;
         patch: operations["updateUser"];
-        trace?: never;
     };
     "/users/{id}/posts": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
         get: operations["listPosts"];
-        put?: never;
         post: operations["createPost"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/users/{id}/posts/{postId}": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
             path: { id: components["parameters"]["Id"]; postId: components["parameters"]["PostId"]; };
-            cookie?: never;
         };
         get: operations["getPost"];
         put: operations["replacePost"];
-        post?: never;
         delete: operations["deletePost"];
-        options?: never;
-        head?: never;
         patch: operations["updatePost"];
-        trace?: never;
     };
     "/changes": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["listChanges"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/health": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getHealth"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/health/ready": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getReadiness"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/metrics": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getMetrics"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/info": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getInfo"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/echo": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        get?: never;
-        put?: never;
         post: operations["echo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/private": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getSecret"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/boom": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["boom"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         get: operations["getConsole"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/{file}": {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
             path: { file: components["parameters"]["File"]; };
-            cookie?: never;
         };
         get: operations["getFile"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
 }
 export type webhooks = Record<string, never>;
@@ -586,10 +458,7 @@ export interface operations {
                 traceparent?: components["parameters"]["Traceparent"];
                 Prefer?: components["parameters"]["Prefer"];
             };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
@@ -620,14 +489,11 @@ export interface operations {
     };
     createUser: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: { "application/json": components["schemas"]["UserDraft"]; };
@@ -664,7 +530,6 @@ export interface operations {
     };
     getUser: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
@@ -672,9 +537,7 @@ export interface operations {
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
@@ -705,14 +568,12 @@ export interface operations {
     };
     replaceUser: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
         requestBody: {
             content: { "application/json": components["schemas"]["UserReplacement"]; };
@@ -749,16 +610,13 @@ export interface operations {
     };
     deleteUser: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             204: components["responses"]["Deleted"];
             400: components["responses"]["InvalidId"];
@@ -782,14 +640,12 @@ export interface operations {
     };
     updateUser: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
         requestBody: {
             content: { "application/merge-patch+json": components["schemas"]["UserPatch"]; "application/json": components["schemas"]["UserPatch"]; };
@@ -839,9 +695,7 @@ export interface operations {
                 Prefer?: components["parameters"]["Prefer"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
@@ -873,14 +727,12 @@ export interface operations {
     };
     createPost: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: { id: components["parameters"]["Id"]; };
-            cookie?: never;
         };
         requestBody: {
             content: { "application/json": components["schemas"]["PostDraft"]; };
@@ -918,7 +770,6 @@ export interface operations {
     };
     getPost: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
@@ -926,9 +777,7 @@ export interface operations {
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; postId: components["parameters"]["PostId"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: components["responses"]["Post"];
             304: components["responses"]["NotModified"];
@@ -951,14 +800,12 @@ export interface operations {
     };
     replacePost: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; postId: components["parameters"]["PostId"]; };
-            cookie?: never;
         };
         requestBody: {
             content: { "application/json": components["schemas"]["PostReplacement"]; };
@@ -987,16 +834,13 @@ export interface operations {
     };
     deletePost: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; postId: components["parameters"]["PostId"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             204: components["responses"]["Deleted"];
             400: components["responses"]["InvalidId"];
@@ -1020,14 +864,12 @@ export interface operations {
     };
     updatePost: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: { id: components["parameters"]["Id"]; postId: components["parameters"]["PostId"]; };
-            cookie?: never;
         };
         requestBody: {
             content: { "application/merge-patch+json": components["schemas"]["PostPatch"]; "application/json": components["schemas"]["PostPatch"]; };
@@ -1067,10 +909,7 @@ export interface operations {
                 traceparent?: components["parameters"]["Traceparent"];
                 "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
@@ -1102,12 +941,8 @@ export interface operations {
     };
     getHealth: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: { "X-Request-Id": components["headers"]["RequestId"]; "Cache-Control": components["headers"]["NoStore"]; [name: string]: unknown; };
@@ -1127,12 +962,8 @@ export interface operations {
     };
     getReadiness: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: { "X-Request-Id": components["headers"]["RequestId"]; "Cache-Control": components["headers"]["NoStore"]; [name: string]: unknown; };
@@ -1152,12 +983,8 @@ export interface operations {
     };
     getMetrics: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: { "X-Request-Id": components["headers"]["RequestId"]; "Cache-Control": components["headers"]["NoStore"]; [name: string]: unknown; };
@@ -1179,12 +1006,8 @@ export interface operations {
     };
     getInfo: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: { "X-Request-Id": components["headers"]["RequestId"]; "Cache-Control": components["headers"]["NoStore"]; [name: string]: unknown; };
@@ -1205,10 +1028,7 @@ export interface operations {
     };
     echo: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: { "application/json": components["schemas"]["AnyValue"]; };
@@ -1234,12 +1054,8 @@ export interface operations {
     };
     getSecret: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: { "X-Request-Id": components["headers"]["RequestId"]; "Cache-Control": components["headers"]["NoStore"]; [name: string]: unknown; };
@@ -1261,12 +1077,8 @@ export interface operations {
     };
     boom: {
         parameters: {
-            query?: never;
             header?: { "x-request-id"?: components["parameters"]["RequestId"]; traceparent?: components["parameters"]["Traceparent"]; };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             400: components["responses"]["Malformed"];
             404: components["responses"]["TurnedOff"];
@@ -1283,7 +1095,6 @@ export interface operations {
     };
     getConsole: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
@@ -1294,10 +1105,7 @@ export interface operations {
                 Range?: components["parameters"]["Range"];
                 "If-Range"?: components["parameters"]["IfRange"];
             };
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
@@ -1363,7 +1171,6 @@ export interface operations {
     };
     getFile: {
         parameters: {
-            query?: never;
             header?: {
                 "x-request-id"?: components["parameters"]["RequestId"];
                 traceparent?: components["parameters"]["Traceparent"];
@@ -1375,9 +1182,7 @@ export interface operations {
                 "If-Range"?: components["parameters"]["IfRange"];
             };
             path: { file: components["parameters"]["File"]; };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             200: {
                 headers: {
