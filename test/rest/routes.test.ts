@@ -1,157 +1,96 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { send } from '../support/client.ts';
+import { type RequestOptions, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
 const json = 'application/json; charset=utf-8';
 const yo = { id: 2, userId: 2, title: 'Yo' };
+const v1 = { etag: '"1"' };
+const v2 = { etag: '"2"' };
+const hi = { id: 1, userId: 1, title: 'Hi', body: 'there\n' };
+const merge = { 'content-type': 'application/merge-patch+json' };
 const ann = { name: 'Ann', role: 'admin' };
 
-interface Case {
-  readonly line: string;
-  readonly json?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly status: number;
-  readonly body: unknown;
-  readonly answerHeaders?: Readonly<Record<string, string>>;
-}
+type Case = readonly [
+  line: string,
+  sent: RequestOptions,
+  status: number,
+  body: unknown,
+  /** Headers of the response. */
+  headers?: Readonly<Record<string, string>>,
+];
 
 // Each runs against a store that contains Ann (1, with post 1) and Bob (2, without a role).
 const cases: readonly Case[] = [
-  {
-    line: 'GET /users',
-    status: 200,
-    body: [
+  [
+    'GET /users',
+    {},
+    200,
+    [
       { id: 1, ...ann },
       { id: 2, name: 'Bob' },
     ],
-    answerHeaders: { link: '</users>; rel="first", </changes?after=3>; rel="monitor"', vary: 'prefer' },
-  },
-  { line: 'GET /users/1', status: 200, body: { id: 1, ...ann }, answerHeaders: { etag: '"1"' } },
-  { line: 'GET /users/2', status: 200, body: { id: 2, name: 'Bob' }, answerHeaders: { etag: '"1"' } },
-  {
-    line: 'POST /users',
-    json: { name: 'Cy', role: 'dev' },
-    status: 201,
-    body: { id: 3, name: 'Cy', role: 'dev' },
-    answerHeaders: { location: '/users/3', etag: '"1"' },
-  },
-  {
-    line: 'POST /users',
-    json: { name: 'Dee' },
-    status: 201,
-    body: { id: 3, name: 'Dee' },
-    answerHeaders: { location: '/users/3' },
-  },
-  {
-    line: 'PUT /users/1',
-    json: { name: 'Anna' },
-    status: 200,
-    body: { id: 1, name: 'Anna' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PUT /users/1',
-    json: { id: 1, name: 'Anna', role: 'x' },
-    status: 200,
-    body: { id: 1, name: 'Anna', role: 'x' },
-    answerHeaders: { etag: '"2"' },
-  },
-  { line: 'PUT /users/1', json: ann, status: 200, body: { id: 1, ...ann }, answerHeaders: { etag: '"1"' } },
-  {
-    line: 'PATCH /users/1',
-    json: { name: 'Anna' },
-    status: 200,
-    body: { id: 1, name: 'Anna', role: 'admin' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PATCH /users/1',
-    json: { role: null },
-    headers: { 'content-type': 'application/merge-patch+json' },
-    status: 200,
-    body: { id: 1, name: 'Ann' },
-    answerHeaders: { etag: '"2"' },
-  },
-  { line: 'PATCH /users/1', json: {}, status: 200, body: { id: 1, ...ann }, answerHeaders: { etag: '"1"' } },
-  { line: 'DELETE /users/1', status: 204, body: undefined },
-  {
-    line: 'GET /users/1/posts',
-    status: 200,
-    body: [{ id: 1, userId: 1, title: 'Hi', body: 'there\n' }],
-    answerHeaders: { vary: 'prefer' },
-  },
-  { line: 'GET /users/2/posts', status: 200, body: [] },
-  {
-    line: 'POST /users/2/posts',
-    json: { title: 'Yo', body: 'x' },
-    status: 201,
-    body: { ...yo, body: 'x' },
-    answerHeaders: { location: '/users/2/posts/2', etag: '"1"' },
-  },
-  { line: 'POST /users/2/posts', json: { title: 'Yo' }, status: 201, body: { ...yo, body: '' } },
-  {
-    line: 'GET /users/1/posts/1',
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Hi', body: 'there\n' },
-    answerHeaders: { etag: '"1"', 'cache-control': 'private, no-cache' },
-  },
-  {
-    line: 'PUT /users/1/posts/1',
-    json: { title: 'Ho', body: 'here' },
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Ho', body: 'here' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PUT /users/1/posts/1',
-    json: { id: 1, userId: 1, title: 'Hi' },
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Hi', body: '' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PATCH /users/1/posts/1',
-    json: { title: 'Ho' },
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Ho', body: 'there\n' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PATCH /users/1/posts/1',
-    json: { body: '' },
-    headers: { 'content-type': 'application/merge-patch+json' },
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Hi', body: '' },
-    answerHeaders: { etag: '"2"' },
-  },
-  {
-    line: 'PATCH /users/1/posts/1',
-    json: {},
-    status: 200,
-    body: { id: 1, userId: 1, title: 'Hi', body: 'there\n' },
-    answerHeaders: { etag: '"1"' },
-  },
-  { line: 'DELETE /users/1/posts/1', status: 204, body: undefined },
-  { line: 'GET /health', status: 200, body: { ok: true }, answerHeaders: { 'cache-control': 'no-store' } },
-  { line: 'GET /health/ready', status: 200, body: { ok: true } },
-  { line: 'POST /echo', json: { a: [1, null, 'x'] }, status: 200, body: { youSent: { a: [1, null, 'x'] } } },
-  { line: 'POST /echo', json: null, status: 200, body: { youSent: null } },
-  { line: 'POST /echo', json: 'text', status: 200, body: { youSent: 'text' } },
-  { line: 'GET /private', headers: { 'x-api-key': 'k1' }, status: 200, body: { secretData: 42 } },
-  { line: 'GET /private', headers: { 'x-api-key': 'k2' }, status: 200, body: { secretData: 42 } },
-  { line: 'GET /private', status: 401, body: { error: 'x-api-key is required' } },
-  { line: 'GET /boom', status: 500, body: { error: 'internal error' } },
+    { link: '</users>; rel="first", </changes?after=3>; rel="monitor"', vary: 'prefer' },
+  ],
+  ['GET /users/1', {}, 200, { id: 1, ...ann }, v1],
+  ['GET /users/2', {}, 200, { id: 2, name: 'Bob' }, v1],
+  [
+    'POST /users',
+    { json: { name: 'Cy', role: 'dev' } },
+    201,
+    { id: 3, name: 'Cy', role: 'dev' },
+    { location: '/users/3', etag: '"1"' },
+  ],
+  ['POST /users', { json: { name: 'Dee' } }, 201, { id: 3, name: 'Dee' }, { location: '/users/3' }],
+  ['PUT /users/1', { json: { name: 'Anna' } }, 200, { id: 1, name: 'Anna' }, v2],
+  ['PUT /users/1', { json: { id: 1, name: 'Anna', role: 'x' } }, 200, { id: 1, name: 'Anna', role: 'x' }, v2],
+  ['PUT /users/1', { json: ann }, 200, { id: 1, ...ann }, v1],
+  ['PATCH /users/1', { json: { name: 'Anna' } }, 200, { id: 1, name: 'Anna', role: 'admin' }, v2],
+  ['PATCH /users/1', { json: { role: null }, headers: merge }, 200, { id: 1, name: 'Ann' }, v2],
+  ['PATCH /users/1', { json: {} }, 200, { id: 1, ...ann }, v1],
+  ['DELETE /users/1', {}, 204, undefined],
+  ['GET /users/1/posts', {}, 200, [hi], { vary: 'prefer' }],
+  ['GET /users/2/posts', {}, 200, []],
+  [
+    'POST /users/2/posts',
+    { json: { title: 'Yo', body: 'x' } },
+    201,
+    { ...yo, body: 'x' },
+    { location: '/users/2/posts/2', etag: '"1"' },
+  ],
+  ['POST /users/2/posts', { json: { title: 'Yo' } }, 201, { ...yo, body: '' }],
+  ['GET /users/1/posts/1', {}, 200, hi, { etag: '"1"', 'cache-control': 'private, no-cache' }],
+  [
+    'PUT /users/1/posts/1',
+    { json: { title: 'Ho', body: 'here' } },
+    200,
+    { ...hi, title: 'Ho', body: 'here' },
+    v2,
+  ],
+  ['PUT /users/1/posts/1', { json: { id: 1, userId: 1, title: 'Hi' } }, 200, { ...hi, body: '' }, v2],
+  ['PATCH /users/1/posts/1', { json: { title: 'Ho' } }, 200, { ...hi, title: 'Ho' }, v2],
+  ['PATCH /users/1/posts/1', { json: { body: '' }, headers: merge }, 200, { ...hi, body: '' }, v2],
+  ['PATCH /users/1/posts/1', { json: {} }, 200, hi, v1],
+  ['DELETE /users/1/posts/1', {}, 204, undefined],
+  ['GET /health', {}, 200, { ok: true }, { 'cache-control': 'no-store' }],
+  ['GET /health/ready', {}, 200, { ok: true }],
+  ['POST /echo', { json: { a: [1, null, 'x'] } }, 200, { youSent: { a: [1, null, 'x'] } }],
+  ['POST /echo', { json: null }, 200, { youSent: null }],
+  ['POST /echo', { json: 'text' }, 200, { youSent: 'text' }],
+  ['GET /private', { headers: { 'x-api-key': 'k1' } }, 200, { secretData: 42 }],
+  ['GET /private', { headers: { 'x-api-key': 'k2' } }, 200, { secretData: 42 }],
+  ['GET /private', {}, 401, { error: 'x-api-key is required' }],
+  ['GET /boom', {}, 500, { error: 'internal error' }],
 ];
 
-for (const { line, status, body, answerHeaders, ...options } of cases) {
-  test(`${line} ${JSON.stringify(options)} returns ${status}`, async (t) => {
+for (const [line, sent, status, body, headers = {}] of cases) {
+  test(`${line} ${JSON.stringify(sent)} returns ${status}`, async (t) => {
     const { http } = await startService(t, { apiKeys: ['k1', 'k2'], expectFailures: line.endsWith('/boom') });
     await send(http, 'POST /users', { json: ann });
     await send(http, 'POST /users', { json: { name: 'Bob' } });
     await send(http, 'POST /users/1/posts', { json: { title: 'Hi', body: 'there\n' } });
 
-    const answer = await send(http, line, options);
+    const answer = await send(http, line, sent);
 
     assert.equal(answer.status, status);
     assert.deepEqual(answer.json, body);
@@ -160,7 +99,7 @@ for (const { line, status, body, answerHeaders, ...options } of cases) {
       assert.equal(Number(answer.headers['content-length']), Buffer.byteLength(answer.text));
     }
     assert.match(String(answer.headers['x-request-id']), /^[\w.-]{1,64}$/);
-    for (const [name, value] of Object.entries(answerHeaders ?? {})) {
+    for (const [name, value] of Object.entries(headers)) {
       assert.equal(answer.headers[name], value, name);
     }
   });
