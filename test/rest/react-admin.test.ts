@@ -38,81 +38,46 @@ const page = (perPage: number, field: string, order: 'ASC' | 'DESC') => ({
 });
 const ada = { id: 1, name: 'Ada', role: 'admin' };
 const adam = { id: 2, name: 'Adam' };
+const adaNow = { id: 1, name: 'Ada' };
+const withoutRole = { ...ada, role: null };
+const bob = { id: 3, name: 'Bob' };
 const notes = { id: 1, userId: 1, title: 'Notes', body: '' };
+const edited = { ...notes, body: 'y' };
+const letters = { id: 2, userId: 1, title: 'Letters', body: 'x' };
+const ofAda = { meta: { userId: 1 } };
 
 // These run in order. Each uses the records that the earlier ones left.
 const calls: readonly (readonly [method: string, resource: string, params: Params, expected: Result])[] = [
   ['create', 'users', { data: { name: 'Ada', role: 'admin' } }, { data: ada }],
   ['create', 'users', { data: { name: 'Adam', role: null } }, { data: adam }],
-  ['create', 'users', { data: { name: 'Bob' } }, { data: { id: 3, name: 'Bob' } }],
-  [
-    'getList',
-    'users',
-    { filter: {}, ...page(2, 'name', 'DESC') },
-    { data: [{ id: 3, name: 'Bob' }, adam], total: 3 },
-  ],
+  ['create', 'users', { data: { name: 'Bob' } }, { data: bob }],
+  ['getList', 'users', { filter: {}, ...page(2, 'name', 'DESC') }, { data: [bob, adam], total: 3 }],
   ['getList', 'users', { filter: { name: 'Ad' }, ...page(1, 'name', 'ASC') }, { data: [ada], total: 2 }],
   ['getList', 'users', { filter: { role: 'admin' }, ...page(10, 'id', 'ASC') }, { data: [ada], total: 1 }],
   ['getOne', 'users', { id: 2 }, { data: adam }],
   ['getMany', 'users', { ids: [1, 9, 2] }, { data: [ada, adam] }],
-  [
-    'update',
-    'users',
-    { id: 1, data: { ...ada, role: null }, previousData: ada },
-    { data: { id: 1, name: 'Ada' } },
-  ],
+  ['update', 'users', { id: 1, data: withoutRole, previousData: ada }, { data: adaNow }],
   ['updateMany', 'users', { ids: [2, 3], data: { role: 'dev' } }, { data: [2, 3] }],
   ['getOne', 'users', { id: 3 }, { data: { id: 3, name: 'Bob', role: 'dev' } }],
   ['updateMany', 'users', { ids: [2, 3], data: { role: null } }, { data: [2, 3] }],
-  ['getOne', 'users', { id: 3 }, { data: { id: 3, name: 'Bob' } }],
+  ['getOne', 'users', { id: 3 }, { data: bob }],
   ['create', 'posts', { data: { userId: 1, title: 'Notes' } }, { data: notes }],
-  [
-    'create',
-    'posts',
-    { data: { userId: 1, title: 'Letters', body: 'x' } },
-    { data: { ...notes, id: 2, title: 'Letters', body: 'x' } },
-  ],
+  ['create', 'posts', { data: { userId: 1, title: 'Letters', body: 'x' } }, { data: letters }],
   [
     'getManyReference',
     'posts',
     { target: 'userId', id: 1, filter: { title: 'No' }, ...page(10, 'id', 'ASC') },
     { data: [notes], total: 1 },
   ],
-  [
-    'getList',
-    'posts',
-    { meta: { userId: 1 }, filter: {}, ...page(1, 'title', 'DESC') },
-    { data: [notes], total: 2 },
-  ],
-  ['getOne', 'posts', { id: 1, meta: { userId: 1 } }, { data: notes }],
-  [
-    'update',
-    'posts',
-    { id: 1, data: { ...notes, body: 'y' }, previousData: notes },
-    { data: { ...notes, body: 'y' } },
-  ],
-  ['updateMany', 'posts', { ids: [2], meta: { userId: 1 }, data: { body: 'z' } }, { data: [2] }],
-  [
-    'getOne',
-    'posts',
-    { id: 2, meta: { userId: 1 } },
-    { data: { ...notes, id: 2, title: 'Letters', body: 'z' } },
-  ],
-  ['deleteMany', 'posts', { ids: [2], meta: { userId: 1 } }, { data: [2] }],
+  ['getList', 'posts', { ...ofAda, filter: {}, ...page(1, 'title', 'DESC') }, { data: [notes], total: 2 }],
+  ['getOne', 'posts', { id: 1, ...ofAda }, { data: notes }],
+  ['update', 'posts', { id: 1, data: edited, previousData: notes }, { data: edited }],
+  ['updateMany', 'posts', { ids: [2], ...ofAda, data: { body: 'z' } }, { data: [2] }],
+  ['getOne', 'posts', { id: 2, ...ofAda }, { data: { ...letters, body: 'z' } }],
+  ['deleteMany', 'posts', { ids: [2], ...ofAda }, { data: [2] }],
   ['delete', 'posts', { id: 1, previousData: notes }, { data: notes }],
   ['delete', 'users', { id: 2, previousData: adam }, { data: adam }],
-  [
-    'getList',
-    'users',
-    { filter: {}, ...page(10, 'id', 'ASC') },
-    {
-      data: [
-        { id: 1, name: 'Ada' },
-        { id: 3, name: 'Bob' },
-      ],
-      total: 2,
-    },
-  ],
+  ['getList', 'users', { filter: {}, ...page(9, 'id', 'ASC') }, { data: [adaNow, bob], total: 2 }],
   ['deleteMany', 'users', { ids: [1, 3] }, { data: [1, 3] }],
   ['getList', 'users', { filter: {}, ...page(10, 'id', 'ASC') }, { data: [], total: 0 }],
 ];
