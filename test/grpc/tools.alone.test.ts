@@ -15,16 +15,16 @@ const json = (id: number | string): readonly string[] => ['-d', JSON.stringify({
 
 const method = 'Users/GetUser';
 
-/** A command line with ADDRESS for the address of the server, and its expected output. */
-interface Row {
-  readonly name: string;
-  readonly args: readonly string[];
+interface Expected {
   readonly code?: number;
   readonly stdout?: string | RegExp;
   readonly stderr?: string | RegExp;
 }
 
-function check({ code = 0, stdout = '', stderr = '' }: Row, run: ToolRun): void {
+/** A command line with ADDRESS for the address of the server. */
+type Row = readonly [name: string, args: readonly string[], expected: Expected];
+
+function check({ code = 0, stdout = '', stderr = '' }: Expected, run: ToolRun): void {
   for (const [stream, expected] of Object.entries({ stdout, stderr })) {
     const text = (stream === 'stdout' ? run.stdout : run.stderr).replaceAll('\r\n', '\n');
     if (typeof expected === 'string') assert.equal(text, expected, `${stream}: ${run.stdout}${run.stderr}`);
@@ -35,110 +35,89 @@ function check({ code = 0, stdout = '', stderr = '' }: Row, run: ToolRun): void 
 
 // The exit code of grpcurl is 64 plus the status: 67 for INVALID_ARGUMENT, 69 for NOT_FOUND.
 const grpcurlRows: readonly Row[] = [
-  { name: 'lists the services', args: ['ADDRESS', 'list'], stdout: 'Users\ngrpc.health.v1.Health\n' },
-  { name: 'lists the methods', args: ['ADDRESS', 'list', 'Users'], stdout: 'Users.GetUser\n' },
-  {
-    name: 'describes the service',
-    args: ['ADDRESS', 'describe', 'Users'],
-    stdout: /service Users \{\n {2}rpc GetUser \( \.GetUserRequest \) returns \( \.User \);\n\}/,
-  },
-  {
-    name: 'describes a message',
-    args: ['ADDRESS', 'describe', 'User'],
-    stdout: /message User \{\n {2}int32 id = 1;\n {2}string name = 2;\n\}/,
-  },
-  {
-    name: 'rejects an unknown symbol',
-    args: ['ADDRESS', 'describe', 'Posts'],
-    code: 1,
-    stderr: /Symbol not found/,
-  },
-  { name: 'gets a user', args: [...json(1), 'ADDRESS', method], stdout: ada },
-  { name: 'gets a user by a name with dots', args: [...json(1), 'ADDRESS', 'Users.GetUser'], stdout: ada },
-  {
-    name: 'gets a user with the .proto file instead of reflection',
-    args: ['-import-path', proto, '-proto', 'users.proto', ...json(1), 'ADDRESS', method],
-    stdout: ada,
-  },
-  {
-    name: 'receives NOT_FOUND for a missing user',
-    args: [...json(7), 'ADDRESS', method],
-    code: 69,
-    stderr: 'ERROR:\n  Code: NotFound\n  Message: user 7 not found\n',
-  },
-  {
-    name: 'receives INVALID_ARGUMENT without an id',
-    args: ['ADDRESS', method],
-    code: 67,
-    stderr: 'ERROR:\n  Code: InvalidArgument\n  Message: id must be a positive integer\n',
-  },
-  {
-    name: 'receives INVALID_ARGUMENT for a negative id',
-    args: [...json(-1), 'ADDRESS', method],
-    code: 67,
-    stderr: /InvalidArgument\n {2}Message: id must be a positive integer\n/,
-  },
-  {
-    name: 'rejects an id of more than 32 bits',
-    args: [...json(2 ** 31), 'ADDRESS', method],
-    code: 1,
-    stderr: /range/,
-  },
-  {
-    name: 'rejects an unknown field in the request',
-    args: ['-d', '{"name":"Ada"}', 'ADDRESS', method],
-    code: 1,
-    stderr: /name/,
-  },
-  {
-    name: 'sends a request id and receives it',
-    args: ['-v', '-H', 'x-request-id: 7f1c', ...json(1), 'ADDRESS', method],
-    stdout: /Response trailers received:\nx-request-id: 7f1c\n/,
-  },
-  {
-    name: 'checks the health of the service',
-    args: ['-d', '{"service":"Users"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
-    stdout: '{\n  "status": "SERVING"\n}\n',
-  },
-  {
-    name: 'receives NOT_FOUND for the health of an unknown service',
-    args: ['-d', '{"service":"Posts"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
-    code: 69,
-    stderr: /NotFound/,
-  },
+  ['lists the services', ['ADDRESS', 'list'], { stdout: 'Users\ngrpc.health.v1.Health\n' }],
+  ['lists the methods', ['ADDRESS', 'list', 'Users'], { stdout: 'Users.GetUser\n' }],
+  [
+    'describes the service',
+    ['ADDRESS', 'describe', 'Users'],
+    { stdout: /service Users \{\n {2}rpc GetUser \( \.GetUserRequest \) returns \( \.User \);\n\}/ },
+  ],
+  [
+    'describes a message',
+    ['ADDRESS', 'describe', 'User'],
+    { stdout: /message User \{\n {2}int32 id = 1;\n {2}string name = 2;\n\}/ },
+  ],
+  ['rejects an unknown symbol', ['ADDRESS', 'describe', 'Posts'], { code: 1, stderr: /Symbol not found/ }],
+  ['gets a user', [...json(1), 'ADDRESS', method], { stdout: ada }],
+  ['gets a user by a name with dots', [...json(1), 'ADDRESS', 'Users.GetUser'], { stdout: ada }],
+  [
+    'gets a user with the .proto file instead of reflection',
+    ['-import-path', proto, '-proto', 'users.proto', ...json(1), 'ADDRESS', method],
+    { stdout: ada },
+  ],
+  [
+    'receives NOT_FOUND for a missing user',
+    [...json(7), 'ADDRESS', method],
+    { code: 69, stderr: 'ERROR:\n  Code: NotFound\n  Message: user 7 not found\n' },
+  ],
+  [
+    'receives INVALID_ARGUMENT without an id',
+    ['ADDRESS', method],
+    { code: 67, stderr: 'ERROR:\n  Code: InvalidArgument\n  Message: id must be a positive integer\n' },
+  ],
+  [
+    'receives INVALID_ARGUMENT for a negative id',
+    [...json(-1), 'ADDRESS', method],
+    { code: 67, stderr: /InvalidArgument\n {2}Message: id must be a positive integer\n/ },
+  ],
+  ['rejects an id of more than 32 bits', [...json(2 ** 31), 'ADDRESS', method], { code: 1, stderr: /range/ }],
+  [
+    'rejects an unknown field in the request',
+    ['-d', '{"name":"Ada"}', 'ADDRESS', method],
+    { code: 1, stderr: /name/ },
+  ],
+  [
+    'sends a request id and receives it',
+    ['-v', '-H', 'x-request-id: 7f1c', ...json(1), 'ADDRESS', method],
+    { stdout: /Response trailers received:\nx-request-id: 7f1c\n/ },
+  ],
+  [
+    'checks the health of the service',
+    ['-d', '{"service":"Users"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
+    { stdout: '{\n  "status": "SERVING"\n}\n' },
+  ],
+  [
+    'receives NOT_FOUND for the health of an unknown service',
+    ['-d', '{"service":"Posts"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
+    { code: 69, stderr: /NotFound/ },
+  ],
 ];
 
 const plain = ['curl', '--protocol', 'grpc', '--http2-prior-knowledge'];
 const bufRows: readonly Row[] = [
-  {
-    name: 'lists the services',
-    args: [...plain, '--list-services', 'URL'],
-    stdout: 'Users\ngrpc.health.v1.Health\n',
-  },
-  { name: 'lists the methods', args: [...plain, '--list-methods', 'URL'], stdout: /^Users\/GetUser\n/ },
-  { name: 'gets a user', args: [...plain, ...json(1), `URL/${method}`], stdout: ada },
-  {
-    name: 'gets a user with the .proto file instead of reflection',
-    args: [...plain, '--schema', proto, ...json(1), `URL/${method}`],
-    stdout: ada,
-  },
-  {
-    name: 'gets a user with reflection v1alpha',
-    args: [...plain, '--reflect-protocol', 'grpc-v1alpha', ...json(1), `URL/${method}`],
-    stdout: ada,
-  },
-  {
-    name: 'receives NOT_FOUND for a missing user',
-    args: [...plain, ...json(7), `URL/${method}`],
-    code: 8 * 5,
-    stderr: '{\n   "code": "not_found",\n   "message": "user 7 not found"\n}\n',
-  },
-  {
-    name: 'receives INVALID_ARGUMENT for the id 0',
-    args: [...plain, ...json(0), `URL/${method}`],
-    code: 8 * 3,
-    stderr: /"invalid_argument",\n {3}"message": "id must be a positive integer"/,
-  },
+  ['lists the services', [...plain, '--list-services', 'URL'], { stdout: 'Users\ngrpc.health.v1.Health\n' }],
+  ['lists the methods', [...plain, '--list-methods', 'URL'], { stdout: /^Users\/GetUser\n/ }],
+  ['gets a user', [...plain, ...json(1), `URL/${method}`], { stdout: ada }],
+  [
+    'gets a user with the .proto file instead of reflection',
+    [...plain, '--schema', proto, ...json(1), `URL/${method}`],
+    { stdout: ada },
+  ],
+  [
+    'gets a user with reflection v1alpha',
+    [...plain, '--reflect-protocol', 'grpc-v1alpha', ...json(1), `URL/${method}`],
+    { stdout: ada },
+  ],
+  [
+    'receives NOT_FOUND for a missing user',
+    [...plain, ...json(7), `URL/${method}`],
+    { code: 8 * 5, stderr: '{\n   "code": "not_found",\n   "message": "user 7 not found"\n}\n' },
+  ],
+  [
+    'receives INVALID_ARGUMENT for the id 0',
+    [...plain, ...json(0), `URL/${method}`],
+    { code: 8 * 3, stderr: /"invalid_argument",\n {3}"message": "id must be a positive integer"/ },
+  ],
 ];
 
 describe('common tools call the gRPC API', () => {
@@ -157,13 +136,13 @@ describe('common tools call the gRPC API', () => {
   const at = (args: readonly string[]) =>
     args.map((arg) => arg.replace('ADDRESS', address).replace('URL', `http://${address}`));
 
-  for (const row of grpcurlRows) {
-    it(`grpcurl ${row.name}`, { skip }, async () => {
-      check(row, await runTool('grpcurl', ['-plaintext', ...at(row.args)]));
+  for (const [name, args, expected] of grpcurlRows) {
+    it(`grpcurl ${name}`, { skip }, async () => {
+      check(expected, await runTool('grpcurl', ['-plaintext', ...at(args)]));
     });
   }
-  for (const row of bufRows) {
-    it(`buf curl ${row.name}`, async () => check(row, await runTool(buf, at(row.args))));
+  for (const [name, args, expected] of bufRows) {
+    it(`buf curl ${name}`, async () => check(expected, await runTool(buf, at(args))));
   }
 });
 
