@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { formatSort, type Position, type Sort } from '../domain/list-query.ts';
+import { formatSort, type Sort } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
 import type { User, UserField } from '../domain/user.ts';
@@ -9,62 +9,35 @@ import { Random } from './random.ts';
 
 // biome-ignore format: one line for each text is longer to read.
 export const userSorts = [
-  'id', '-id', 'name', '-name', 'role', '-role', 'name,-id', '-name,id', 'role,name', 'role,-name',
-  '-role,name', '-role,-name,-id', 'name,role',
+  'id', '-id', 'name', '-name', 'role', '-role', 'name,-id', '-name,id', 'role,-id', 'role,name', 'role,-name',
+  '-role,name', '-role,-name', '-role,-name,-id', 'name,role', 'name,-role', '-name,role',
 ] as const;
-const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x'];
+
+/** With equal names and roles, and with roles whose order differs in most languages, which ignore the punctuation. */
+// biome-ignore format: one line for each text is longer to read.
+const manyUsers = [
+  'b:x', 'a', 'b', 'a:x_', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x', 'b:xx', 'a:x-', 'c:x0', 'a:x-b', 'b:x_a',
+] as const;
 
 export function testPositions(fixture: Fixture): void {
   describe('positions in a list of users', () => {
-    const withNineUsers = fixture.share((repository) => addUsers(repository, ...nineUsers));
+    const withMany = fixture.share((repository) => addUsers(repository, ...manyUsers));
     for (const sort of userSorts) {
-      it(`lead through the whole list by ${sort}, with any page size and filter`, async () => {
-        const repository = await withNineUsers();
-        for (const filter of ['', 'role=x&']) {
-          const whole = await repository.users.list(userQuery(`${filter}sort=${sort}&limit=100`));
-          for (const limit of [1, 2, 3, 8, 9]) {
-            const walked = await walkUsers(repository, `${filter}sort=${sort}&limit=${limit}`);
-            assert.deepEqual(walked, whole.items, `${filter}limit=${limit}`);
+      it(`lead through the whole list by ${sort} in order, with any page size and role`, async () => {
+        const repository = await withMany();
+        const { items: all } = await repository.users.list(userQuery('limit=100'));
+        for (const role of [undefined, 'x', 'y']) {
+          const text = `sort=${sort}${role === undefined ? '' : `&role=${role}`}`;
+          const expected = all
+            .filter((user) => role === undefined || user.role === role)
+            .sort((a, b) => compareUsers(userQuery(text).sort, a, b));
+          for (const limit of [1, 2, 3, manyUsers.length - 1, manyUsers.length]) {
+            const walked = await walkUsers(repository, `${text}&limit=${limit}`);
+            assert.deepEqual(walked, expected, `${text}, limit ${limit}`);
           }
         }
       });
     }
-
-    it('continue a list after a deleted row', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'a', 'b', 'c', 'd');
-      const query = userQuery('sort=name&limit=2');
-      const after = await nextOf(repository, 'sort=name&limit=2');
-      await repository.users.delete(2);
-      await repository.users.delete(1);
-      const { items } = await repository.users.list({ ...query, start: { after } });
-      assert.deepEqual(columnOf(items, 'name'), ['c', 'd']);
-    });
-
-    it('find no rows if the rest of the list was deleted', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'a', 'b');
-      const after = await nextOf(repository, 'limit=1');
-      await repository.users.delete(2);
-      assert.deepEqual(await repository.users.list({ ...userQuery(), start: { after } }), { items: [] });
-    });
-
-    it('may be used with another page size', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'a', 'b', 'c', 'd');
-      const after = await nextOf(repository, 'limit=1');
-      const { items } = await repository.users.list({ ...userQuery('limit=2'), start: { after } });
-      assert.deepEqual(columnOf(items, 'name'), ['b', 'c']);
-    });
-
-    fixture.itRestarts('remain valid after a restart', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'a', 'b', 'c');
-      const after = await nextOf(repository, 'limit=1');
-      const again = await fixture.restart(t, repository);
-      const { items } = await again.users.list({ ...userQuery(), start: { after } });
-      assert.deepEqual(columnOf(items, 'name'), ['b', 'c']);
-    });
 
     it('continue a list after any values, including values that no row has', async (t) => {
       const repository = await fixture.open(t);
@@ -83,16 +56,6 @@ export function testPositions(fixture: Fixture): void {
       }
     });
 
-    it('are valid in another store with the same rows', async (t) => {
-      const stores = await Promise.all([fixture.open(t), fixture.open(t)]);
-      for (const store of stores) await addUsers(store, 'a', 'b', 'c');
-      const [one, other] = stores;
-      assert(one && other);
-      const after = await nextOf(one, 'sort=-name&limit=1');
-      const { items } = await other.users.list({ ...userQuery('sort=-name'), start: { after } });
-      assert.deepEqual(columnOf(items, 'name'), ['b', 'a']);
-    });
-
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
     it(`return each unchanged row exactly once and in order during random writes (seed ${seed})`, async (t) => {
       t.diagnostic(`seed ${seed}`);
@@ -103,12 +66,6 @@ export function testPositions(fixture: Fixture): void {
         await walkAmongChanges(repository, random, `seed ${seed}, walk ${walk}`);
     });
   });
-}
-
-async function nextOf(repository: Repository, query: string): Promise<Position> {
-  const { next } = await repository.users.list(userQuery(query));
-  assert(next !== undefined, 'the list has no next page');
-  return next;
 }
 
 const names = ['a', 'b', 'B', 'é', '\uff21', '\u{1f600}'] as const;

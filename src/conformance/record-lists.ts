@@ -4,10 +4,13 @@ import type { Repository } from '../domain/repository.ts';
 import { addUsers, columnOf, type Fixture, walk } from './fixture.ts';
 import type { TestedKind } from './kinds.ts';
 
-/** Sorted by code point. This order differs from the order of UTF-16 and of every language. */
+/**
+ * Sorted by code point. This order differs from the order of UTF-16, of every language, and of a database that ignores
+ * spaces at the end.
+ */
 // biome-ignore format: one line for each text is longer to read.
 const textsInOrder = [
-  ' a', '10', '9', 'A', 'AA', 'Z', '_', 'a', 'aa', 'a\u0301', 'z', '~', '\u00e9', '\u03a9', '\u4e00',
+  ' a', '10', '9', 'A', 'AA', 'Z', '_', 'a', 'a ', 'aa', 'a\u0301', 'z', '~', '\u00e9', '\u03a9', '\u4e00',
   '\ue000', '\uff21', '\uffff', '\u{1f600}', '\u{1f600}a', '\u{1f601}', '\u{10ffff}',
 ];
 

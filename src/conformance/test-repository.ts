@@ -10,7 +10,6 @@ import { testNested } from './nested.ts';
 import { testPositions } from './positions.ts';
 import { testRecordLists } from './record-lists.ts';
 import { testRecords } from './records.ts';
-import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
 
 export type { OpenOptions, OpenRepository, RepositoryTraits } from './fixture.ts';
@@ -36,7 +35,6 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testUsers(fixture);
     testLists(fixture);
     testPositions(fixture);
-    testSearches(fixture);
     for (const nested of nestedKinds) testNested(fixture, nested);
     testIdempotency(fixture);
     if (traits.feed) {
