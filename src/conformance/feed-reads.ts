@@ -1,12 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  type Change,
-  type ChangeQuery,
-  ChangesGone,
-  type ChangeType,
-  changeTypes,
-} from '../domain/change.ts';
+import { type Change, type ChangeQuery, ChangesGone } from '../domain/change.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import { addUsers, columnOf, type Fixture, walkUsers } from './fixture.ts';
 import { addSample, feedOf, follow, idsOf, readAll } from './follow.ts';
@@ -19,8 +13,8 @@ const filters: readonly (readonly [
   ['one type', { types: ['post.created'] }, ['post.created 1', 'post.created 2', 'post.created 3']],
   [
     'several types',
-    { types: ['user.deleted', 'user.updated', 'post.deleted'] },
-    ['user.updated 2', 'post.deleted 1', 'post.deleted 3', 'user.deleted 1'],
+    { types: ['user.deleted', 'user.updated', 'post.updated', 'post.deleted'] },
+    ['user.updated 2', 'post.updated 3', 'post.deleted 1', 'post.deleted 3', 'user.deleted 1'],
   ],
   ['a user and its posts', { userId: 2 }, ['user.created 2', 'post.created 2', 'user.updated 2']],
   ['types of a user', { types: ['post.created', 'user.deleted'], userId: 2 }, ['post.created 2']],
@@ -63,16 +57,6 @@ export function testFeedReads(fixture: Fixture): void {
         assert.equal((await feed.read({ ...filter, after: 0, limit: 100 })).next, await feed.position());
       });
     }
-
-    it('is filtered by every type', async (t) => {
-      const repository = await fixture.open(t);
-      const all = await addSample(repository);
-      for (const type of changeTypes satisfies readonly ChangeType[]) {
-        const expected = all.filter((change) => change.type === type);
-        assert.deepEqual(await readAll(feedOf(repository), { types: [type] }), expected, type);
-      }
-      assert.deepEqual(await readAll(feedOf(repository), { types: changeTypes }), all);
-    });
 
     it('returns every change that is missing in a list read after its position', async (t) => {
       const repository = await fixture.open(t);

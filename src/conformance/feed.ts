@@ -20,25 +20,13 @@ export function testFeed(fixture: Fixture): void {
       assert.ok(Math.abs(agoMs) < 60_000, `${agoMs} ms ago`);
     });
 
-    it('contains the origin of each write', async (t) => {
+    it('contains the origin of each write, as far as it is known', async (t) => {
       const repository = await fixture.open(t);
-      const origins = [
-        { requestId: 'a-1', key: 'ops' },
-        { requestId: 'a "2"' },
-        { key: 'ops' },
-        {},
-        { requestId: 'a-5', key: 'jobs' },
-        { requestId: 'a-6' },
-      ];
-      const [first, second, third, , fifth, sixth] = origins.map((origin) => ({ origin }));
-      await repository.users.create({ name: 'Ada' }, first);
-      await repository.posts(1).create({ title: 'Title', body: '' }, second);
-      await repository.users.update(1, { name: 'Eve' }, third);
-      await repository.posts(1).update(1, { title: 'Other' });
-      await repository.posts(1).delete(1, fifth);
-      await repository.users.delete(1, sixth);
-      const changes = await firstChanges(repository, 6);
-      assert.deepEqual(columnOf(changes, 'origin'), origins);
+      const origins = [{ requestId: 'a-1', key: 'ops' }, { requestId: 'a "2"' }, { key: 'ops' }, {}];
+      for (const origin of origins) await repository.users.create({ name: 'Ada' }, { origin });
+      await repository.users.update(1, { name: 'Eve' });
+      const changes = await firstChanges(repository, origins.length + 1);
+      assert.deepEqual(columnOf(changes, 'origin'), [...origins, {}]);
     });
 
     it('contains each write of 32 writers once, and those of a record in order of version', async (t) => {

@@ -26,8 +26,9 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
   };
 
   describe(`${name}, as the source and target of a copy`, () => {
-    it('returns a summary of an empty store', async (t) => {
+    it('returns a summary of an empty store, also after the import of an empty batch', async (t) => {
       const store = await open(t);
+      for (const kind of recordKinds) assert.equal(await store.importRows(kind, []), 0);
       assert.deepEqual(await store.summary(), emptySummary);
       for (const kind of recordKinds) assert.deepEqual(await store.exportRows(kind, 0, 10), []);
     });
@@ -107,11 +108,6 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         while ((await feedOf(to).position()) <= after);
         await assert.rejects(feedOf(to).read({ after, limit: 1 }), ChangesGone);
       }
-    });
-
-    it('imports an empty batch', async (t) => {
-      const store = await open(t);
-      for (const kind of recordKinds) assert.equal(await store.importRows(kind, []), 0);
     });
 
     it('adds each record once in ten concurrent imports', async (t) => {
