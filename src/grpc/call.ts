@@ -5,6 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { Answer, CallOptions } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toStatus } from './errors.ts';
+import { idName, reporter } from './report.ts';
 
 export interface UnaryOptions {
   readonly access: Access;
@@ -15,7 +16,6 @@ export interface UnaryOptions {
   readonly reports?: boolean;
 }
 
-const idName = 'x-request-id';
 // As Retry-After in HTTP (gRFC A6). After a negative number, clients do not retry.
 const pushbackName = 'grpc-retry-pushback-ms';
 const pushbackMs = 1_000;
@@ -39,7 +39,7 @@ export function unary<Request, Response>(
     const { metadata } = call;
     const trailer = new Metadata();
     if (reports) trailer.set(idName, idOf(metadata));
-    const report = reports ? reporter(observe, call.getPath()) : undefined;
+    const report = reports ? callReporter(observe, call.getPath()) : undefined;
     gate.inFlight += 1;
     const settle = (error: { code: status; details: string } | null, response?: Response): void => {
       gate.inFlight -= 1;
@@ -100,28 +100,19 @@ function cancelError(call: { getDeadline(): unknown }): DomainError {
     : new DomainError('cancelled', 'the request was cancelled');
 }
 
-function reporter(observe: Observe, path: string, isStream = false) {
-  const startedAt = performance.now();
-  return (metadata: Metadata, code: status): void =>
-    observe({
-      type: 'request',
-      face: 'grpc',
-      id: idOf(metadata),
-      method: 'POST',
-      path,
-      status: code,
-      durationMs: performance.now() - startedAt,
-      route: path,
-      longLived: isStream,
-      traceparent: text(metadata, 'traceparent'),
-      key: keyNames.get(metadata),
-    });
+/** Begins to measure a call of a known method. */
+function callReporter(observe: Observe, path: string, longLived = false) {
+  const report = reporter(observe, { path, route: path, longLived });
+  return (metadata: Metadata, code: status): void => {
+    const traceparent = text(metadata, 'traceparent');
+    report({ id: idOf(metadata), status: code, traceparent, key: keyNames.get(metadata) });
+  };
 }
 
 /** Reports every call of a known method exactly once, even if it ends before its handler runs. */
 export function reportCalls(observe: Observe): ServerInterceptor {
   return ({ path, requestStream, responseStream }, call) => {
-    const report = reporter(observe, path, responseStream);
+    const report = callReporter(observe, path, responseStream);
     const { start, sendStatus } = call;
     let metadata = new Metadata();
     let isReported = false;

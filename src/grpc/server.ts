@@ -1,7 +1,8 @@
 import { addAbortListener, once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import type { GrpcApp, GrpcOptions } from './app.ts';
-import { limitStreams, PacedSocket, type Pacer } from './http2-limits.ts';
+import { PacedSocket, type Pacer } from './paced-socket.ts';
+import { limitStreams } from './stream-limits.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;

@@ -6,7 +6,7 @@ import { connect, Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { after, describe, it, test } from 'node:test';
 import { getChannelzHandlers, status } from '@grpc/grpc-js';
-import { limitStreams } from '../../src/grpc/http2-limits.ts';
+import { limitStreams } from '../../src/grpc/stream-limits.ts';
 import { startProcess } from '../kit/process.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';

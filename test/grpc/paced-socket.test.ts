@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { PacedSocket } from '../../src/grpc/http2-limits.ts';
+import { PacedSocket } from '../../src/grpc/paced-socket.ts';
 import {
   callWire,
   connectFrames,

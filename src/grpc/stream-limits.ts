@@ -1,13 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Http2Stream, IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import type { Http2Stream, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import { Duplex, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
-import { type Observe, requestId } from '../telemetry/events.ts';
+import type { Observe } from '../telemetry/events.ts';
+import { idName, reportRejection } from './report.ts';
 
-// About a hundred short calls.
-const sliceBytes = 4 * 1024;
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
@@ -18,9 +17,6 @@ const maxShortChunks = 1_000;
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
 const resourceExhausted = 8;
-// How gRPC clients report status 415 of HTTP (UNKNOWN).
-const unknown = 2;
-const idName = 'x-request-id';
 // How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
 // Nearly all calls are of this method. They skip a check that only calls of other methods need.
@@ -32,65 +28,6 @@ const usedHeaders = [
 ];
 // A timeout of several days. grpc-js keeps 32 bits of its ms, so a longer one may end the call at once.
 const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;
-
-/** The scheduler of the event loop, which the HTTP API uses too. */
-export interface Pacer {
-  isFree(now: number): boolean;
-  pause(): Promise<void>;
-}
-
-/**
- * A connection that is read in slices, as the scheduler allows. From a plain socket, HTTP/2 reads up to 2 MiB at once,
- * with thousands of calls: a client that cancels each call at once may start any number of them.
- */
-export class PacedSocket extends Duplex {
-  readonly #socket: Socket;
-  /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
-  #onRead = (): void => undefined;
-
-  constructor(socket: Socket, pacer: Pacer) {
-    super({ readableHighWaterMark: 1 });
-    this.#socket = socket;
-    socket.on('close', () => this.destroy());
-    // It fails only when the socket closes.
-    this.#readSlices(pacer).catch(() => undefined);
-  }
-
-  async #readSlices(pacer: Pacer): Promise<void> {
-    const packets: AsyncIterable<Buffer> = this.#socket.iterator({ destroyOnReturn: false });
-    for await (const bytes of packets) {
-      for (let start = 0; start < bytes.length; start += sliceBytes) {
-        // Most packets are short, and the event loop is usually free.
-        if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
-        const isRead = this.push(bytes.subarray(start, start + sliceBytes));
-        if (!isRead) {
-          await new Promise<void>((resolve) => {
-            this.#onRead = resolve;
-          });
-        }
-      }
-    }
-    this.push(null);
-  }
-
-  override _read(): void {
-    this.#onRead();
-  }
-
-  // HTTP/2 writes several short chunks at a time.
-  override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
-    this.#socket.write(Buffer.concat(chunks.map(({ chunk }) => chunk)), done);
-  }
-
-  override _final(done: () => void): void {
-    this.#socket.end(done);
-  }
-
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#socket.destroy();
-    done(error);
-  }
-}
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `reading` returns a connection. Beyond what the heap can hold,
@@ -135,35 +72,6 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
       unsubscribe('http2.server.stream.created', add);
       unsubscribe('http2.server.stream.close', remove);
     },
-  };
-}
-
-/**
- * grpc-js rejects unknown methods and media types before any interceptor runs, and throws if the client has reset the
- * stream meanwhile. All other responses have a request id, and `reportCalls` reports their calls.
- */
-function reportRejection(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, observe: Observe): void {
-  const { respond } = stream;
-  const startedAt = performance.now();
-  stream.respond = (head, options) => {
-    const response = head as OutgoingHttpHeaders;
-    if (options?.endStream && response[idName] === undefined) {
-      const id = requestId(headers[idName]);
-      response[idName] = id;
-      observe({
-        type: 'request',
-        face: 'grpc',
-        id,
-        method: 'POST',
-        path: headers[':path']?.replace(/\?.*/, '') ?? '',
-        status: Number(response['grpc-status'] ?? unknown),
-        durationMs: performance.now() - startedAt,
-        route: undefined,
-        traceparent: headers['traceparent']?.toString(),
-        key: undefined,
-      });
-    }
-    if (!stream.closed) respond.call(stream, response, options);
   };
 }
 

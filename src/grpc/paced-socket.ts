@@ -1,0 +1,61 @@
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+
+// About a hundred short calls.
+const sliceBytes = 4 * 1024;
+
+/** The scheduler of the event loop, which the HTTP API uses too. */
+export interface Pacer {
+  isFree(now: number): boolean;
+  pause(): Promise<void>;
+}
+
+/**
+ * A connection that is read in slices, as the scheduler allows. From a plain socket, HTTP/2 reads up to 2 MiB at once,
+ * with thousands of calls: a client that cancels each call at once may start any number of them.
+ */
+export class PacedSocket extends Duplex {
+  readonly #socket: Socket;
+  readonly #slices: AsyncGenerator<Buffer, null>;
+
+  constructor(socket: Socket, pacer: Pacer) {
+    super({ readableHighWaterMark: 1 });
+    this.#socket = socket;
+    this.#slices = slicesOf(socket, pacer);
+    socket.on('close', () => this.destroy());
+  }
+
+  // HTTP/2 reads nothing while its client reads nothing.
+  override _read(): void {
+    const next = this.#slices.next().then(({ value }) => this.push(value));
+    // It fails only when the socket closes.
+    next.catch(() => undefined);
+  }
+
+  // HTTP/2 writes several short chunks at a time.
+  override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this.#socket.write(Buffer.concat(chunks.map(({ chunk }) => chunk)), done);
+  }
+
+  override _final(done: () => void): void {
+    this.#socket.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#socket.destroy();
+    done(error);
+  }
+}
+
+/** The packets of a socket in slices, and `null` at its end. */
+async function* slicesOf(socket: Socket, pacer: Pacer): AsyncGenerator<Buffer, null> {
+  const packets: AsyncIterable<Buffer> = socket.iterator({ destroyOnReturn: false });
+  for await (const bytes of packets) {
+    for (let start = 0; start < bytes.length; start += sliceBytes) {
+      // Most packets are short, and the event loop is usually free.
+      if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
+      yield bytes.subarray(start, start + sliceBytes);
+    }
+  }
+  return null;
+}
