@@ -78,11 +78,6 @@ export function idsExhausted(): DomainError {
   return new DomainError('unavailable', 'no more ids are available', { isFinal: true });
 }
 
-export function versionsExhausted(record: string, id: number): DomainError {
-  const message = `${record} ${id} has reached the highest version and cannot be changed again`;
-  return new DomainError('conflict', message, { isFinal: true });
-}
-
 /** The failure of a deletion that a foreign key of another table prevents. */
 export function stillReferenced(cause: unknown): DomainError {
   return new DomainError('conflict', 'a record of another table refers to it', { cause });

@@ -1,4 +1,4 @@
-import { DomainError, preconditionFailed, versionsExhausted } from '../domain/errors.ts';
+import { DomainError, preconditionFailed } from '../domain/errors.ts';
 import type { Records, Row } from '../domain/kinds.ts';
 import { maxVersion, nameOf, type RecordKind, recordKinds } from '../domain/record.ts';
 
@@ -68,7 +68,10 @@ function describe<Kind extends RecordKind>(
       const current = recordValues(edited, row);
       const values = patchValues(edited, patch).map((value, i) => value ?? current[i]);
       if (values.every((value, i) => value === current[i])) return row;
-      if (row.version >= maxVersion) throw versionsExhausted(record, row.id);
+      if (row.version >= maxVersion) {
+        const message = `${record} ${row.id} has reached the highest version and cannot be changed again`;
+        throw new DomainError('conflict', message, { isFinal: true });
+      }
       return toRecord(columns, [...recordValues(keys, row), ...values, row.version + 1]);
     },
 

@@ -7,15 +7,14 @@ import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
 // Creating and removing schemas takes longer than the calls of a service.
-const slow = {
+const limits = readStoreNumbers({
   poolSize: 1,
   waitTimeoutMs: 10_000,
   pingTimeoutMs: 10_000,
   statementTimeoutMs: 60_000,
   lockTimeoutMs: 60_000,
   idleInTransactionTimeoutMs: 60_000,
-};
-const limits = readStoreNumbers(slow);
+});
 
 /** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
 async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
