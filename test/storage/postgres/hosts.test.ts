@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
+import { feedOf } from '../../../src/conformance/follow.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
@@ -23,6 +24,11 @@ describe('the hosts of a database URL', () => {
     ['postgres://u:p@h/db', ['postgres://u:p@h/db'], false],
     ['postgres://u@h1:1,h2/db', ['postgres://u@h1:1/db', 'postgres://u@h2/db'], true],
     ['postgres://h/db?a=1&sslmode=require', ['postgres://h/db?a=1&sslmode=verify-full'], false],
+    [
+      'postgres://h/db?uselibpqcompat=true&sslmode=require',
+      ['postgres://h/db?uselibpqcompat=true&sslmode=require'],
+      false,
+    ],
     ['postgres://h/db?sslrootcert=system&a=1', ['postgres://h/db?&a=1&sslmode=verify-full'], false],
     [
       'postgres://h/db?sslrootcert=system&sslmode=disable#x',
@@ -162,6 +168,16 @@ describe('a store with several hosts', async () => {
     const store = await open(t, urlOf(standby, primary), patient);
     await Promise.all(Array.from({ length: 20 }, () => store.users.create({ name: 'Ada' })));
     await store.ping();
+  });
+
+  it('cannot read the feed of changes from a standby alone, which does not know the running writes', async (t) => {
+    await (await open(t, urlOf(primary))).users.create({ name: 'replicated' });
+    const replicated = () => count(standby, 'replicated').catch(() => 0);
+    await until(async () => (await replicated()) > 0, 'the standby has the tables');
+    const store = await open(t, urlOf(standby));
+    const error = { kind: 'unavailable', message: 'a standby cannot read the feed of changes' };
+    await assert.rejects(feedOf(store).position(), error);
+    await assert.rejects(feedOf(store).read({ after: 0, limit: 1 }), error);
   });
 
   it('is recognized at a URL that lists a standby before the primary', async (t) => {
