@@ -33,11 +33,6 @@ function forEachKind(
 
 export function testLifecycle(fixture: Fixture): void {
   describe('lifecycle', () => {
-    it('answers a ping', async (t) => {
-      const repository = await fixture.open(t);
-      assert.equal(await repository.ping(), undefined);
-    });
-
     const closed = fixture.share(async (repository) => {
       await addUsers(repository, 'Ada');
       await repository.close();

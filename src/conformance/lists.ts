@@ -60,24 +60,16 @@ export function testLists(fixture: Fixture): void {
       assert.deepEqual(await walkUsers(repository, 'limit=100'), items);
     });
 
-    it('contain the existing users with given ids, in order', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, 'c:x', 'b', 'a:x', 'd:x');
-      await repository.users.delete(2);
+    it('contain the existing users with given ids, also in a page by number', async () => {
+      const repository = await withEachField();
       for (const [query, ids] of [
-        ['id=1', [1]],
-        ['id=4,1,2,9', [1, 4]],
-        ['id=3,3,1&sort=-id', [3, 1]],
-        ['id=1,3,4&sort=name', [3, 1, 4]],
-        ['id=1,3,4&sort=-name&limit=2&page=2', [3]],
-        ['id=1,2,3&role=x&name=a', [3]],
-        ['id=2', []],
+        ['id=3,1,9&sort=-id&limit=1&page=2', [1]],
+        ['id=9', []],
         ['id=2147483648', []],
       ] as const) {
-        const found = await repository.users.list(userQuery(query));
-        assert.deepEqual(columnOf(found.items, 'id'), ids, query);
+        const { items } = await repository.users.list(userQuery(query));
+        assert.deepEqual(columnOf(items, 'id'), ids, query);
       }
-      assert.equal(await repository.users.count({ id: [1, 2, 3] }), 2);
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
@@ -93,7 +85,7 @@ export function testLists(fixture: Fixture): void {
           limit: `${1 + random.below(7)}`,
         });
         const [name, role] = [beginnings[random.below(beginnings.length)] ?? 'a', random.pick(roles)];
-        const ids = Array.from({ length: 1 + random.below(20) }, () => 1 + random.below(all.length));
+        const ids = Array.from({ length: 1 + random.below(20) }, () => 1 + random.below(all.length + 2));
         if (random.below(4) > 0) parameters.set('name', name);
         if (role !== undefined) parameters.set('role', role);
         if (random.below(3) === 0) parameters.set('id', ids.join(','));
