@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import { type Change, type ChangeQuery, ChangesGone } from '../domain/change.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import { addUsers, columnOf, type Fixture, walkUsers } from './fixture.ts';
@@ -22,9 +22,9 @@ const filters: readonly (readonly [
 ];
 
 export function testFeedReads(fixture: Fixture): void {
+  const { it } = fixture;
   describe('reading the feed of changes', () => {
-    it('returns all changes across pages of any size', async (t) => {
-      const repository = await fixture.open(t);
+    it('returns all changes across pages of any size', async (repository) => {
       const all = await addSample(repository);
       const feed = feedOf(repository);
       const last = await feed.position();
@@ -44,7 +44,7 @@ export function testFeedReads(fixture: Fixture): void {
 
     const withSample = fixture.share(addSample);
     for (const [what, filter, ids] of filters) {
-      it(`is filtered by ${what}`, async () => {
+      test(`is filtered by ${what}`, async () => {
         const repository = await withSample();
         const feed = feedOf(repository);
         for (const limit of [1, 2, 100]) {
@@ -58,8 +58,7 @@ export function testFeedReads(fixture: Fixture): void {
       });
     }
 
-    it('returns every change that is missing in a list read after its position', async (t) => {
-      const repository = await fixture.open(t);
+    it('returns every change that is missing in a list read after its position', async (repository) => {
       const feed = feedOf(repository);
       const writing = Promise.all(
         Array.from({ length: 200 }, (_, i) => repository.users.create({ name: `${i}` })),
@@ -72,8 +71,7 @@ export function testFeedReads(fixture: Fixture): void {
       await follow(feed, isWhole, { after });
     });
 
-    it('fails as gone after a position that was never assigned', async (t) => {
-      const repository = await fixture.open(t);
+    it('fails as gone after a position that was never assigned', async (repository) => {
       const feed = feedOf(repository);
       await assert.rejects(feed.read({ after: 1, limit: 1 }), ChangesGone);
       await addSample(repository);
@@ -84,7 +82,7 @@ export function testFeedReads(fixture: Fixture): void {
       }
     });
 
-    it('fails as gone if changes after the position were removed, and still returns the newest changes', async (t) => {
+    test('fails as gone if changes after the position were removed, and still returns the newest changes', async (t) => {
       const changesKept = 20;
       const repository = await fixture.open(t, { changesKept });
       const feed = feedOf(repository);

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import { addUsers, columnOf, type Fixture, rejects } from './fixture.ts';
 import { addSample, feedOf, firstChanges, follow, whatOf } from './follow.ts';
 
 export function testFeed(fixture: Fixture): void {
+  const { it, itRestarts } = fixture;
   describe('the feed of changes', () => {
-    it('is empty at first', async (t) => {
+    test('is empty at first', async (t) => {
       const feed = feedOf(await fixture.open(t));
       assert.equal(await feed.position(), 0);
       assert.deepEqual(await feed.read({ after: 0, limit: 1 }), { changes: [], next: 0, more: false });
     });
 
-    it('contains the time of each change, in UTC with milliseconds', async (t) => {
-      const repository = await fixture.open(t);
+    it('contains the time of each change, in UTC with milliseconds', async (repository) => {
       await addUsers(repository, 'Ada');
       const [change] = await firstChanges(repository, 1);
       assert.match(String(change?.time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -20,8 +20,7 @@ export function testFeed(fixture: Fixture): void {
       assert.ok(Math.abs(agoMs) < 60_000, `${agoMs} ms ago`);
     });
 
-    it('contains the origin of each write, as far as it is known', async (t) => {
-      const repository = await fixture.open(t);
+    it('contains the origin of each write, as far as it is known', async (repository) => {
       const origins = [{ requestId: 'a-1', key: 'ops' }, { requestId: 'a "2"' }, { key: 'ops' }, {}];
       for (const origin of origins) await repository.users.create({ name: 'Ada' }, { origin });
       await repository.users.update(1, { name: 'Eve' });
@@ -29,8 +28,7 @@ export function testFeed(fixture: Fixture): void {
       assert.deepEqual(columnOf(changes, 'origin'), [...origins, {}]);
     });
 
-    it('contains each write of 32 writers once, and those of a record in order of version', async (t) => {
-      const repository = await fixture.open(t);
+    it('contains each write of 32 writers once, and those of a record in order of version', async (repository) => {
       const updates = 4;
       const writer = async (i: number): Promise<void> => {
         const { value } = await repository.users.create({ name: `${i}` });
@@ -60,7 +58,7 @@ export function testFeed(fixture: Fixture): void {
       assert.deepEqual([...versions.values()].slice(1), Array(32).fill(updates + 1));
     });
 
-    it('is absent if no changes are kept, and the repository works without it', async (t) => {
+    test('is absent if no changes are kept, and the repository works without it', async (t) => {
       const repository = await fixture.open(t, { changesKept: 0 });
       assert.equal(repository.changes, undefined);
       await addUsers(repository, 'Ada', 'Bob');
@@ -71,8 +69,7 @@ export function testFeed(fixture: Fixture): void {
       assert.equal(await repository.users.count({}), 1);
     });
 
-    it('wakes each watcher until it stops watching', async (t) => {
-      const repository = await fixture.open(t);
+    it('wakes each watcher until it stops watching', async (repository, t) => {
       const feed = feedOf(repository);
       const woken = [0, 0];
       const wakes = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
@@ -95,8 +92,7 @@ export function testFeed(fixture: Fixture): void {
       assert.equal(woken[0], before);
     });
 
-    it('fails as unavailable after close, and as cancelled with an aborted signal', async (t) => {
-      const repository = await fixture.open(t);
+    it('fails as unavailable after close, and as cancelled with an aborted signal', async (repository) => {
       await addUsers(repository, 'Ada');
       const feed = feedOf(repository);
       feed.watch(() => undefined);
@@ -109,8 +105,7 @@ export function testFeed(fixture: Fixture): void {
       assert.throws(() => feed.watch(() => undefined), { kind: 'unavailable' });
     });
 
-    fixture.itRestarts('continues after a restart', async (t) => {
-      const repository = await fixture.open(t);
+    itRestarts('continues after a restart', async (repository, t) => {
       const before = await addSample(repository);
       const again = await fixture.restart(t, repository);
       await addUsers(again, 'next');

@@ -36,10 +36,16 @@ export interface RepositoryTraits {
   readonly seed?: number;
 }
 
+type RepositoryTest = (repository: Repository, t: TestContext) => Promise<void>;
+
 /** Opens repositories for the tests. */
 export interface Fixture {
   readonly traits: RepositoryTraits;
-  /** A new, empty repository, closed after the test. */
+  /** Declares a test of a new, empty repository, which is closed after the test. */
+  it(name: string, test: RepositoryTest): void;
+  /** Declares such a test that restarts the repository, unless its data is lost on `close`. */
+  itRestarts(name: string, test: RepositoryTest): void;
+  /** Another new, empty repository, or one with options. */
   open(t: TestContext, options?: OpenOptions): Promise<Repository>;
   /**
    * A repository that several tests of a `describe` share, to open fewer. The first call opens and fills it.
@@ -48,8 +54,6 @@ export interface Fixture {
   share(fill: (repository: Repository) => Promise<unknown>): () => Promise<Repository>;
   /** Closes a repository, and opens its data again. */
   restart(t: TestContext, repository: Repository): Promise<Repository>;
-  /** Declares a test that restarts the repository, unless its data is lost on `close`. */
-  itRestarts(name: string, test: (t: TestContext) => Promise<void>): void;
 }
 
 export function createFixture(open: OpenRepository, traits: RepositoryTraits): Fixture {
@@ -57,9 +61,13 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
     t.after(() => repository.close());
     return repository;
   };
+  const openFor = async (t: TestContext, options: OpenOptions = {}) => closedAfter(t, await open(options));
+  const itOpens = (name: string, test: RepositoryTest) => it(name, async (t) => test(await openFor(t), t));
   return {
     traits,
-    open: async (t, options = {}) => closedAfter(t, await open(options)),
+    it: itOpens,
+    itRestarts: traits.reopen === undefined ? () => undefined : itOpens,
+    open: openFor,
     share(fill) {
       let opened: Promise<Repository> | undefined;
       const openAndFill = async () => {
@@ -77,9 +85,6 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
       await repository.close();
       assert(traits.reopen);
       return closedAfter(t, await traits.reopen(repository));
-    },
-    itRestarts(name, test) {
-      if (traits.reopen !== undefined) it(name, test);
     },
   };
 }

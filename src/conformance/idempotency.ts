@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { DomainError } from '../domain/errors.ts';
 import { idempotencyTtlMs } from '../domain/repository.ts';
 import { type Fixture, keyed, rejects } from './fixture.ts';
@@ -21,9 +21,9 @@ export function testIdempotency(fixture: Fixture): void {
     return { repository, passTime };
   }
 
+  const { it, itRestarts } = fixture;
   describe('idempotency', () => {
-    it('creates a user for each request without a key, and one for each different key of up to 320 characters', async (t) => {
-      const repository = await fixture.open(t);
+    it('creates a user for each request without a key, and one for each different key of up to 320 characters', async (repository) => {
       const longest = `${'n'.repeat(64)}\n${'k'.repeat(255)}`;
       const keys = ['k', 'K', 'k ', 'k'.repeat(255), longest, longest.replace(/.$/, 'K')];
       for (const options of [undefined, undefined, ...keys.map((key) => keyed(key))]) {
@@ -35,8 +35,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.users.count({}), 8);
     });
 
-    it('rejects a key that was used for another request', async (t) => {
-      const repository = await fixture.open(t);
+    it('rejects a key that was used for another request', async (repository) => {
       await repository.users.create({ name: 'Ada' }, keyed('k', 'POST /users Ada'));
       await rejects(repository.users.create({ name: 'Eve' }, keyed('k', 'POST /users Eve')), 'unprocessable');
       const post = { title: 'title', body: '' };
@@ -45,8 +44,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.posts(1).count({}), 0);
     });
 
-    it('creates one user for 20 concurrent requests with one key', async (t) => {
-      const repository = await fixture.open(t);
+    it('creates one user for 20 concurrent requests with one key', async (repository) => {
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, () => repository.users.create({ name: 'Ada' }, keyed('k'))),
       );
@@ -60,8 +58,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal((await repository.users.create({ name: 'Ada' }, keyed('k'))).replayed, true);
     });
 
-    it('creates one user for 20 different concurrent requests with one key', async (t) => {
-      const repository = await fixture.open(t);
+    it('creates one user for 20 different concurrent requests with one key', async (repository) => {
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
           repository.users.create({ name: `user ${i}` }, keyed('k', `${i}`)),
@@ -76,23 +73,21 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.users.count({}), 1);
     });
 
-    it('creates 20 users for 20 concurrent requests with different keys', async (t) => {
-      const repository = await fixture.open(t);
+    it('creates 20 users for 20 concurrent requests with different keys', async (repository) => {
       await Promise.all(
         Array.from({ length: 20 }, (_, i) => repository.users.create({ name: 'Ada' }, keyed(`key ${i}`))),
       );
       assert.equal(await repository.users.count({}), 20);
     });
 
-    fixture.itRestarts('replays a request after a restart', async (t) => {
-      const repository = await fixture.open(t);
+    itRestarts('replays a request after a restart', async (repository, t) => {
       await repository.users.create({ name: 'Ada' }, keyed('k'));
       const again = await fixture.restart(t, repository);
       assert.equal((await again.users.create({ name: 'Ada' }, keyed('k'))).replayed, true);
       await rejects(again.users.create({ name: 'Eve' }, keyed('k', 'other')), 'unprocessable');
     });
 
-    it('keeps a key until it expires, and not longer', async (t) => {
+    test('keeps a key until it expires, and not longer', async (t) => {
       const { repository, passTime } = await openTimed(t);
       await repository.users.create({ name: 'Ada' }, keyed('k'));
       await passTime(idempotencyTtlMs - marginMs);
@@ -106,7 +101,7 @@ export function testIdempotency(fixture: Fixture): void {
 
     if (countKeys === undefined) return;
 
-    it('deletes expired keys when new keys are stored', async (t) => {
+    test('deletes expired keys when new keys are stored', async (t) => {
       const { repository, passTime } = await openTimed(t);
       const create = (key: string) => repository.users.create({ name: 'Ada' }, keyed(key));
       for (let i = 0; i < 40; i += 1) await create(`old ${i}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallOptions, Repository } from '../domain/repository.ts';
 import { addUsers, type Fixture, keyed, rejects } from './fixture.ts';
@@ -32,13 +32,14 @@ function forEachKind(
 }
 
 export function testLifecycle(fixture: Fixture): void {
+  const { it, itRestarts } = fixture;
   describe('lifecycle', () => {
     const closed = fixture.share(async (repository) => {
       await addUsers(repository, 'Ada');
       await repository.close();
     });
     for (const [name, call] of Object.entries({ ...reads, ...writes })) {
-      it(`${name} fails as unavailable on a closed repository`, async () => {
+      test(`${name} fails as unavailable on a closed repository`, async () => {
         await rejects(call(await closed()), 'unavailable');
       });
     }
@@ -47,7 +48,7 @@ export function testLifecycle(fixture: Fixture): void {
       for (const { records, draft } of testedKinds) await records(repository, 1).create(draft);
     });
     for (const [name, call] of Object.entries(reads)) {
-      it(`${name} fails if its signal is already aborted, as cancelled or deadline-exceeded`, async () => {
+      test(`${name} fails if its signal is already aborted, as cancelled or deadline-exceeded`, async () => {
         const repository = await withAda();
         await rejects(call(repository, { signal: AbortSignal.abort() }), 'cancelled');
         await rejects(call(repository, { signal: AbortSignal.abort('gone') }), 'cancelled');
@@ -55,13 +56,13 @@ export function testLifecycle(fixture: Fixture): void {
         await rejects(call(repository, { signal: AbortSignal.abort(late) }), 'deadline-exceeded');
       });
 
-      it(`${name} has the same result with a signal that is not aborted as without one`, async () => {
+      test(`${name} has the same result with a signal that is not aborted as without one`, async () => {
         const repository = await withAda();
         const { signal } = new AbortController();
         assert.deepEqual(await call(repository, { signal }), await call(repository));
       });
 
-      it(`${name} has its result or fails as cancelled if its signal aborts while it runs`, async () => {
+      test(`${name} has its result or fails as cancelled if its signal aborts while it runs`, async () => {
         const repository = await withAda();
         const controller = new AbortController();
         const running = call(repository, { signal: controller.signal });
@@ -72,22 +73,19 @@ export function testLifecycle(fixture: Fixture): void {
       });
     }
 
-    it('may be closed several times', async (t) => {
-      const repository = await fixture.open(t);
+    it('may be closed several times', async (repository) => {
       await addUsers(repository, 'Ada');
       await Promise.all([repository.close(), repository.close()]);
       await repository.close();
       await rejects(repository.users.get(1), 'unavailable');
     });
 
-    it('may be closed before its first use', async (t) => {
-      const repository = await fixture.open(t);
+    it('may be closed before its first use', async (repository) => {
       await repository.close();
       await rejects(repository.ping(), 'unavailable');
     });
 
-    it('finishes running writes before it closes', async (t) => {
-      const repository = await fixture.open(t);
+    it('finishes running writes before it closes', async (repository) => {
       let answered = 0;
       const writing = Array.from({ length: 20 }, async (_, i) => {
         await repository.users.create({ name: `user ${i}` });
@@ -100,8 +98,7 @@ export function testLifecycle(fixture: Fixture): void {
       await Promise.all(writing);
     });
 
-    fixture.itRestarts('has after a restart every write that it acknowledged while closing', async (t) => {
-      const repository = await fixture.open(t);
+    itRestarts('has after a restart every write acknowledged while closing', async (repository, t) => {
       const writing = Array.from({ length: 20 }, (_, i) => repository.users.create({ name: `user ${i}` }));
       const again = await fixture.restart(t, repository);
       for (const { value } of await Promise.all(writing))

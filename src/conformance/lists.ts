@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
 import { userFields } from '../domain/user.ts';
 import { addUsers, columnOf, type Fixture, fullUsers, userFilters, userQuery, walkUsers } from './fixture.ts';
@@ -10,9 +10,9 @@ import { beginnings, similarTexts } from './record-lists.ts';
 const roles = [undefined, 'x', 'y'] as const;
 
 export function testLists(fixture: Fixture): void {
+  const { it } = fixture;
   describe('lists of users with roles and ids', () => {
-    it('of a new repository are empty', async (t) => {
-      const repository = await fixture.open(t);
+    it('of a new repository are empty', async (repository) => {
       assert.deepEqual(await repository.users.list(userQuery()), { items: [] });
       assert.equal(await repository.users.count({}), 0);
     });
@@ -22,7 +22,7 @@ export function testLists(fixture: Fixture): void {
       for (const draft of [full, other, { name: other.name }]) await repository.users.create(draft);
     });
     for (const sort of Object.keys(userFields).flatMap((field) => [field, `-${field}`])) {
-      it(`are in order for ${sort} from page to page, with absent values first`, async () => {
+      test(`are in order for ${sort} from page to page, with absent values first`, async () => {
         const repository = await withEachField();
         const { items } = await repository.users.list(userQuery());
         const order = userQuery(`sort=${sort}`).sort;
@@ -31,7 +31,7 @@ export function testLists(fixture: Fixture): void {
       });
     }
     for (const [filter, value] of Object.entries(userFilters)) {
-      it(`contain and count only users that match the filter ${filter}`, async () => {
+      test(`contain and count only users that match the filter ${filter}`, async () => {
         const repository = await withEachField();
         const query = userQuery(`${filter}=${value}`);
         assert.deepEqual(await repository.users.list(query), { items: [{ id: 1, ...fullUsers[0] }] });
@@ -39,8 +39,7 @@ export function testLists(fixture: Fixture): void {
       });
     }
 
-    it('reflect updates of the fields that they sort and filter by', async (t) => {
-      const repository = await fixture.open(t);
+    it('reflect updates of the fields that they sort and filter by', async (repository) => {
       await addUsers(repository, 'a:x', 'b:x', 'c');
       await repository.users.update(1, { name: 'z' });
       await repository.users.update(2, { role: null });
@@ -49,8 +48,7 @@ export function testLists(fixture: Fixture): void {
       assert.deepEqual(columnOf(items, 'id'), [3, 1]);
     });
 
-    it('of more than 100 rows are complete, in pages of 100 and in a longer one for code that streams', async (t) => {
-      const repository = await fixture.open(t);
+    it('of more than 100 rows are complete, in pages of 100 and in a longer one for code that streams', async (repository) => {
       await Promise.all(
         Array.from({ length: 150 }, (_, i) => repository.users.create({ name: `user ${i}` })),
       );
@@ -60,7 +58,7 @@ export function testLists(fixture: Fixture): void {
       assert.deepEqual(await walkUsers(repository, 'limit=100'), items);
     });
 
-    it('contain the existing users with given ids, also in a page by number', async () => {
+    test('contain the existing users with given ids, also in a page by number', async () => {
       const repository = await withEachField();
       for (const [query, ids] of [
         ['id=3,1,9&sort=-id&limit=1&page=2', [1]],
@@ -73,7 +71,7 @@ export function testLists(fixture: Fixture): void {
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
-    it(`are the same as filter and sort of an array, for random queries (seed ${seed})`, async (t) => {
+    test(`are the same as filter and sort of an array, for random queries (seed ${seed})`, async (t) => {
       t.diagnostic(`seed ${seed}`);
       const random = new Random(seed);
       const repository = await fixture.open(t);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { maxId, nameOf } from '../domain/record.ts';
 import { addUsers, columnOf, type Fixture, keyed, rejects } from './fixture.ts';
@@ -10,9 +10,9 @@ import { type NestedKind, rowOf } from './kinds.ts';
 export function testNested(fixture: Fixture, nested: NestedKind): void {
   const { kind, one, text, draft, patches, query, records } = nested;
 
+  const { it } = fixture;
   describe(`users with ${kind}`, () => {
-    it(`distinguishes a user without ${kind} from no user, for which it returns undefined`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`distinguishes a user without ${kind} from no user, for which it returns undefined`, async (repository) => {
       await addUsers(repository, 'Ada');
       assert.deepEqual(await records(repository, 1).list(query()), { items: [] });
       assert.equal(await records(repository, 1).count({}), 0);
@@ -25,8 +25,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       }
     });
 
-    it(`lists and counts the ${kind} of one user only`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`lists and counts the ${kind} of one user only`, async (repository) => {
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1, 1]) await records(repository, userId).create(draft);
       const page = await records(repository, 1).list(query());
@@ -35,15 +34,13 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       assert.equal(await records(repository, 2).count({}), 1);
     });
 
-    it(`does not store the idempotency key of ${one} whose user does not exist`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`does not store the idempotency key of ${one} whose user does not exist`, async (repository) => {
       assert.equal(await records(repository, 1).create(draft, keyed('k')), undefined);
       await addUsers(repository, 'Ada');
       assert.equal((await records(repository, 1).create(draft, keyed('k')))?.replayed, false);
     });
 
-    it(`deletes the ${kind} of a deleted user, and no others`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`deletes the ${kind} of a deleted user, and no others`, async (repository) => {
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
       await repository.users.delete(1);
@@ -54,16 +51,14 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       assert.equal(created?.value.id, 4, 'the id of a deleted record is used again');
     });
 
-    it(`keeps the ${kind} of a user whose deletion fails`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`keeps the ${kind} of a user whose deletion fails`, async (repository) => {
       await addUsers(repository, 'Ada');
       await records(repository, 1).create(draft);
       await rejects(repository.users.delete(1, { expected: [9] }), 'precondition-failed');
       assert.equal(await records(repository, 1).count({}), 1);
     });
 
-    it(`leaves no ${kind} without a user if they are created while their user is deleted`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`leaves no ${kind} without a user if they are created while their user is deleted`, async (repository) => {
       await addUsers(repository, 'Ada', 'Bob');
       const createOne = () => records(repository, 1).create(draft);
       const before = Array.from({ length: 10 }, createOne);
@@ -76,8 +71,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       assert.equal(await createOne(), undefined);
     });
 
-    it(`hides all ${kind} at once from readers`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`hides all ${kind} at once from readers`, async (repository) => {
       await addUsers(repository, 'Ada');
       for (let i = 0; i < 5; i += 1) await records(repository, 1).create(draft);
       let isOver = false;
@@ -95,8 +89,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
 
     if (!fixture.traits.feed) return;
 
-    it(`adds the deletions of the ${kind} of a deleted user to the feed, then of the user, with one origin`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`adds the deletions of the ${kind} of a deleted user to the feed, then of the user, with one origin`, async (repository) => {
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
       await records(repository, 1).update(3, patches[0]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import { formatSort, type Sort } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
@@ -20,10 +20,11 @@ const manyUsers = [
 ] as const;
 
 export function testPositions(fixture: Fixture): void {
+  const { it } = fixture;
   describe('positions in a list of users', () => {
     const withMany = fixture.share((repository) => addUsers(repository, ...manyUsers));
     for (const sort of userSorts) {
-      it(`lead through the whole list by ${sort} in order, with any page size and role`, async () => {
+      test(`lead through the whole list by ${sort} in order, with any page size and role`, async () => {
         const repository = await withMany();
         const { items: all } = await repository.users.list(userQuery('limit=100'));
         for (const role of [undefined, 'x', 'y']) {
@@ -39,8 +40,7 @@ export function testPositions(fixture: Fixture): void {
       });
     }
 
-    it('continue a list after any values, including values that no row has', async (t) => {
-      const repository = await fixture.open(t);
+    it('continue a list after any values, including values that no row has', async (repository) => {
       await addUsers(repository, 'b', 'd', 'f');
       for (const [name, id, ids] of [
         ['a', 9, [1, 2, 3]],
@@ -57,7 +57,7 @@ export function testPositions(fixture: Fixture): void {
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
-    it(`return each unchanged row exactly once and in order during random writes (seed ${seed})`, async (t) => {
+    test(`return each unchanged row exactly once and in order during random writes (seed ${seed})`, async (t) => {
       t.diagnostic(`seed ${seed}`);
       const random = new Random(seed);
       const repository = await fixture.open(t);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
 import { addUsers, columnOf, type Fixture, walk } from './fixture.ts';
 import type { TestedKind } from './kinds.ts';
@@ -82,7 +82,7 @@ export function testRecordLists(fixture: Fixture, tested: TestedKind): void {
       for (const one of ['b', 'a', 'b', 'A']) await records(repository, 1).create(draftOf(one));
     });
     for (const [wanted, ids, more = false] of pages) {
-      it(`returns the ${kind} in order for ${wanted || 'an empty query'}`, async () => {
+      test(`returns the ${kind} in order for ${wanted || 'an empty query'}`, async () => {
         const page = await records(await withFour(), 1).list(query(wanted));
         assert.deepEqual(columnOf(page?.items, 'id'), ids);
         assert.equal(page?.next !== undefined, more, `next is ${page?.next}`);
@@ -91,14 +91,14 @@ export function testRecordLists(fixture: Fixture, tested: TestedKind): void {
 
     const withTexts = fixture.share((repository) => addTexts(repository, [...textsShuffled, 'a', 'a']));
     const inOrder = textsInOrder.flatMap((one) => (one === 'a' ? [one, one, one] : [one]));
-    it(`orders ${kind} by code point`, async () => {
+    test(`orders ${kind} by code point`, async () => {
       const repository = await withTexts();
       assert.deepEqual(textsOf(await listAll(repository, `sort=${text}`)), inOrder);
       assert.deepEqual(textsOf(await listAll(repository, `sort=-${text}`)), inOrder.toReversed());
     });
 
     for (const sort of sorts) {
-      it(`returns all ${kind} by ${sort} across pages of any size`, async () => {
+      test(`returns all ${kind} by ${sort} across pages of any size`, async () => {
         const repository = await withTexts();
         assert.equal((await listAll(repository, `sort=${sort}`)).length, inOrder.length);
         await checkPages(repository, `sort=${sort}`, [1, 2, 3, inOrder.length]);
@@ -106,7 +106,7 @@ export function testRecordLists(fixture: Fixture, tested: TestedKind): void {
     }
 
     const withSimilar = fixture.share((repository) => addTexts(repository, similarTexts));
-    it(`finds and counts the ${kind} whose ${text} starts with a prefix, for each prefix`, async () => {
+    test(`finds and counts the ${kind} whose ${text} starts with a prefix, for each prefix`, async () => {
       const repository = await withSimilar();
       for (const prefix of [...beginnings, 'x', '%', '_', '\u{10fffe}']) {
         const expected = similarTexts.filter((one) => one.startsWith(prefix)).sort();
@@ -118,7 +118,7 @@ export function testRecordLists(fixture: Fixture, tested: TestedKind): void {
     });
 
     for (const sort of sorts) {
-      it(`finds the ${kind} whose ${text} starts with a prefix by ${sort}, in pages of any size`, async () => {
+      test(`finds the ${kind} whose ${text} starts with a prefix by ${sort}, in pages of any size`, async () => {
         const repository = await withSimilar();
         for (const prefix of ['a', 'a%', '\u{1f600}']) {
           await checkPages(repository, `${text}=${encodeURIComponent(prefix)}&sort=${sort}`, [1, 2]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { it, type TestContext } from 'node:test';
+import type { TestContext } from 'node:test';
 import { maxVersion } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
@@ -13,8 +13,12 @@ export const users: readonly StoredUser[] = [
   { id: 9, name: ' é\u0301 ', version: 1_000_000 },
 ];
 
+export type StoreTest = (store: Store, t: TestContext) => Promise<void>;
+/** Declares a test of a new, empty store. */
+export type DeclareTest = (name: string, test: StoreTest) => void;
+
 /** Declares the tests of the export and import of a kind of records. */
-export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tested: TestedKind): void {
+export function testRecordTransfer(itOpens: DeclareTest, tested: TestedKind): void {
   const { kind, one, draft, patches, records } = tested;
   const [patch, otherPatch] = patches;
   const first = rowOf(tested, [9, 2]);
@@ -23,15 +27,14 @@ export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tes
   /** Without optional fields. */
   const bare = rowOf({ ...tested, draft: tested.exact[0]?.[1] ?? draft }, [3, 3]);
   const rows = [first, bare, second];
-  /** Opens a store with the users to whom the records belong. */
-  const openWithUsers = async (t: TestContext): Promise<Store> => {
-    const store = await open(t);
-    if (isNested) await store.importRows('users', users);
-    return store;
-  };
+  /** Declares a test of a store with the users to whom the records belong. */
+  const it = (name: string, test: StoreTest) =>
+    itOpens(name, async (store, t) => {
+      if (isNested) await store.importRows('users', users);
+      await test(store, t);
+    });
 
-  it(`exports ${kind} in pages, by id`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`exports ${kind} in pages, by id`, async (store) => {
     await store.importRows(kind, rows.toReversed());
     assert.deepEqual(await store.exportRows(kind, 0, 10), rows);
     assert.deepEqual(await store.exportRows(kind, 0, 1), [first]);
@@ -39,8 +42,7 @@ export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tes
     assert.deepEqual(await store.exportRows(kind, 4, 10), []);
   });
 
-  it(`reads and changes imported ${kind} like created ones, and assigns ids above theirs`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`reads and changes imported ${kind} like created ones, and assigns ids above theirs`, async (store) => {
     await store.importRows(kind, rows);
     assert.deepEqual(await records(store, 3).get(4), second);
     assert.deepEqual(await records(store, 3).update(4, patch, { expected: [7] }), {
@@ -55,16 +57,14 @@ export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tes
     assert.equal((await store.summary())[kind].count, 5);
   });
 
-  it(`skips ${kind} that were imported before`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`skips ${kind} that were imported before`, async (store) => {
     assert.equal(await store.importRows(kind, [first, first, second]), 2);
     assert.equal(await store.importRows(kind, [...rows, ...rows]), 1);
     assert.equal(await store.importRows(kind, rows), 0);
     assert.deepEqual(await store.exportRows(kind, 0, 10), rows);
   });
 
-  it(`rejects a whole batch with ${one} that differs`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`rejects a whole batch with ${one} that differs`, async (store) => {
     await store.importRows(kind, rows);
     const [early, late] = [rowOf(tested, [3, 1]), rowOf(tested, [3, 7])];
     const others = [
@@ -77,8 +77,7 @@ export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tes
     assert.deepEqual(await store.exportRows(kind, 0, 10), rows);
   });
 
-  it(`rejects changes to ${one} with the highest version, but allows to read and delete it`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`rejects changes to ${one} with the highest version, but allows to read and delete it`, async (store) => {
     const last = rowOf(tested, [3, 1], { version: maxVersion });
     await store.importRows(kind, [last, { ...last, id: 2, version: maxVersion - 1 }]);
     const ofUser = records(store, 3);
@@ -94,8 +93,7 @@ export function testRecordTransfer(open: (t: TestContext) => Promise<Store>, tes
 
   if (!isNested) return;
 
-  it(`rejects a whole batch with ${one} of a missing user`, async (t) => {
-    const store = await openWithUsers(t);
+  it(`rejects a whole batch with ${one} of a missing user`, async (store) => {
     await rejects(store.importRows(kind, [...rows, rowOf(tested, [4, 7])]), 'conflict');
     assert.deepEqual(await store.exportRows(kind, 0, 10), []);
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, test } from 'node:test';
 import { maxId, nameOf } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import { type Fixture, keyed, rejects } from './fixture.ts';
@@ -55,9 +55,9 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
       records(repository, userId).delete(id, expected && { expected }),
   };
 
+  const { it } = fixture;
   describe(kind, () => {
-    it(`creates ${one} with all fields and version 1, not replayed`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`creates ${one} with all fields and version 1, not replayed`, async (repository) => {
       await fill(repository);
       assert.deepEqual(await records(repository, 1).create(draft), { value: next, replayed: false });
       assert.deepEqual(await records(repository, 1).get(4), next);
@@ -65,7 +65,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
 
     const withThree = fixture.share(fill);
     for (const [what, given, changed] of updates) {
-      it(`updates ${what}`, async () => {
+      test(`updates ${what}`, async () => {
         const repository = await withThree();
         const created = await records(repository, 1).create(draft);
         assert(created);
@@ -78,8 +78,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
       });
     }
 
-    it(`deletes ${one} once, and does not reuse its id`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`deletes ${one} once, and does not reuse its id`, async (repository) => {
       await fill(repository);
       const count = Number(await records(repository, 2).count({}));
       assert.equal(await records(repository, 2).delete(3), true);
@@ -91,8 +90,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
     });
 
     for (const [what, change] of Object.entries(changes)) {
-      it(`${what} does not find ${one} that does not exist, for any expected version`, async (t) => {
-        const repository = await fixture.open(t);
+      it(`${what} does not find ${one} that does not exist, for any expected version`, async (repository) => {
         await fill(repository);
         for (const expected of [undefined, [], [1], [1, 2]]) {
           for (const [userId, id] of missing) {
@@ -108,8 +106,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
         assert.deepEqual(await records(repository, 1).get(2), row);
       });
 
-      it(`${what} of ${one} accepts an expected version, and rejects other versions`, async (t) => {
-        const repository = await fixture.open(t);
+      it(`${what} of ${one} accepts an expected version, and rejects other versions`, async (repository) => {
         await fill(repository);
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
           await rejects(change(repository, 1, 2, expected), 'precondition-failed');
@@ -121,16 +118,14 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
       });
     }
 
-    it(`applies two concurrent patches of different fields of ${one}`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`applies two concurrent patches of different fields of ${one}`, async (repository) => {
       await fill(repository);
       await Promise.all(patches.map((one) => records(repository, 1).update(2, one)));
       const both = { ...patch, ...otherPatch, version: 3 };
       assert.deepEqual(await records(repository, 1).get(2), rowOf(tested, [1, 2], both));
     });
 
-    it(`accepts one of ten concurrent changes to the same version of ${one}`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`accepts one of ten concurrent changes to the same version of ${one}`, async (repository) => {
       await fill(repository);
       const outcomes = await Promise.allSettled(
         Array.from({ length: 10 }, () => records(repository, 1).update(2, patch, { expected: [1] })),
@@ -139,15 +134,14 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
       assert.equal((await records(repository, 1).get(2))?.version, 2);
     });
 
-    it(`accepts one of ten concurrent deletions of ${one}`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`accepts one of ten concurrent deletions of ${one}`, async (repository) => {
       await fill(repository);
       const deletions = Array.from({ length: 10 }, () => records(repository, 1).delete(2));
       assert.equal((await Promise.all(deletions)).filter(Boolean).length, 1);
     });
 
     for (const [what, given] of tested.exact) {
-      it(`stores ${one} unchanged: ${what}`, async () => {
+      test(`stores ${one} unchanged: ${what}`, async () => {
         const repository = await withThree();
         const created = await records(repository, 1).create(given);
         const updated = await records(repository, 1).create(draft);
@@ -167,8 +161,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
       });
     }
 
-    it(`creates ${one} once for an idempotency key, and replays it even after it was changed and deleted`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`creates ${one} once for an idempotency key, and replays it even after it was changed and deleted`, async (repository) => {
       await fill(repository);
       const create = (fingerprint?: string) => records(repository, 1).create(draft, keyed('k', fingerprint));
       const count = Number(await records(repository, 1).count({}));
@@ -187,8 +180,7 @@ export function testRecords(fixture: Fixture, tested: TestedKind): void {
 
     if (!fixture.traits.feed) return;
 
-    it(`adds each change of ${one} to the feed once, with its origin, but no write without effect`, async (t) => {
-      const repository = await fixture.open(t);
+    it(`adds each change of ${one} to the feed once, with its origin, but no write without effect`, async (repository) => {
       await fill(repository);
       const origin = { requestId: 'a-1', key: 'ops' };
       const outdated = { expected: [9] };

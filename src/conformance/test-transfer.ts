@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { ChangesGone } from '../domain/change.ts';
 import { byKind, maxId, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { addUsers, fullUsers, keyed, rejects } from './fixture.ts';
 import { feedOf, follow } from './follow.ts';
 import { nestedKinds, rowOf, testedKinds } from './kinds.ts';
-import { testRecordTransfer, users } from './record-transfer.ts';
+import { type DeclareTest, testRecordTransfer, users } from './record-transfer.ts';
 
 const emptySummary = byKind(() => ({ count: 0, lastId: 0 }));
 
@@ -25,16 +25,16 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     return store;
   };
 
+  const it: DeclareTest = (what, check) => test(what, async (t) => check(await open(t), t));
+
   describe(`${name}, as the source and target of a copy`, () => {
-    it('returns a summary of an empty store, also after the import of an empty batch', async (t) => {
-      const store = await open(t);
+    it('returns a summary of an empty store, also after the import of an empty batch', async (store) => {
       for (const kind of recordKinds) assert.equal(await store.importRows(kind, []), 0);
       assert.deepEqual(await store.summary(), emptySummary);
       for (const kind of recordKinds) assert.deepEqual(await store.exportRows(kind, 0, 10), []);
     });
 
-    it('returns a summary with the number of records and the last ids, including deleted ones', async (t) => {
-      const store = await open(t);
+    it('returns a summary with the number of records and the last ids, including deleted ones', async (store) => {
       await addUsers(store, 'a', 'b', 'c');
       for (const { records, draft } of nestedKinds) {
         for (const userId of [1, 3, 3]) await records(store, userId).create(draft);
@@ -46,7 +46,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     });
 
-    it('copies all records and the last ids from one store to another', async (t) => {
+    test('copies all records and the last ids from one store to another', async (t) => {
       const [from, to] = [await open(t), await open(t)];
       await from.users.create(fullUsers[0]);
       await addUsers(from, 'Bob', 'gone');
@@ -70,8 +70,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         assert.equal((await records(to, 1).create(draft))?.value.id, 4);
     });
 
-    it('restarts its feed of changes with an import, if it has one', async (t) => {
-      const store = await open(t);
+    it('restarts its feed of changes with an import, if it has one', async (store, t) => {
       const feed = store.changes;
       if (feed === undefined) return t.skip('the store has no feed of changes');
       await addUsers(store, 'a');
@@ -94,7 +93,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
     });
 
-    it('rejects positions of the store that it was copied from, even if only ids were copied, if it has a feed', async (t) => {
+    test('rejects positions of the store that it was copied from, even if only ids were copied, if it has a feed', async (t) => {
       const [from, full, empty] = [await open(t), await open(t), await open(t)];
       if (from.changes === undefined) return t.skip('the store has no feed of changes');
       await addUsers(from, 'a', 'b', 'c');
@@ -110,15 +109,13 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       }
     });
 
-    it('adds each record once in ten concurrent imports', async (t) => {
-      const store = await open(t);
+    it('adds each record once in ten concurrent imports', async (store) => {
       const added = await Promise.all(Array.from({ length: 10 }, () => store.importRows('users', users)));
       const sum = added.reduce((total, n) => total + n);
       assert.equal(sum, 3);
     });
 
-    it('continues from higher ids, and ignores lower ones', async (t) => {
-      const store = await open(t);
+    it('continues from higher ids, and ignores lower ones', async (store) => {
       await store.continueIds({ ...byKind((_, i) => 100 * (i + 1)), users: 100 });
       await store.continueIds({ ...byKind((_, i) => 100 * (i + 2)), users: 50 });
       await store.continueIds(byKind(() => 0));
@@ -128,8 +125,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       }
     });
 
-    it('assigns the highest id, then fails as unavailable', async (t) => {
-      const store = await open(t);
+    it('assigns the highest id, then fails as unavailable', async (store) => {
       await store.continueIds(byKind(() => maxId - 1));
       assert.equal((await store.users.create({ name: 'last' })).value.id, maxId);
       await assert.rejects(store.users.create({ name: 'beyond' }), { kind: 'unavailable', isFinal: true });
@@ -145,10 +141,9 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.summary(), lastOnly);
     });
 
-    for (const tested of testedKinds) testRecordTransfer(open, tested);
+    for (const tested of testedKinds) testRecordTransfer(it, tested);
 
-    it('rejects all of these calls as unavailable on a closed store', async (t) => {
-      const store = await open(t);
+    it('rejects all of these calls as unavailable on a closed store', async (store) => {
       await store.close();
       for (const call of Object.values(operations)) await rejects(call(store), 'unavailable');
     });
