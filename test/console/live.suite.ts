@@ -86,7 +86,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('are not requested by two polls at the same time when the API key changes', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/`, { clock: true });
     await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill('key');
     const reached = Promise.withResolvers<void>();
@@ -103,6 +103,8 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     page.on('requestfailed', (request) => {
       if (request.url().endsWith('/metrics')) polls -= 1;
     });
+    // After a poll without a key was refused, the next one follows 30 s later.
+    await page.clock.fastForward(30_000);
     await reached.promise;
     const followed = page.waitForResponse('**/changes');
     await page.keyboard.press('Enter');
