@@ -7,10 +7,13 @@ import { useBrowser } from './pages.ts';
 import { addUsers, advance, firstNameIs } from './people.ts';
 import { startService } from './service.ts';
 
+/** The pause of the page after each poll. */
+const pollMs = 2_000;
+
 /** Advances the clock of the page to its next poll, and waits for the result. */
 async function poll(page: Page): Promise<void> {
   const answered = page.waitForResponse('**/metrics');
-  await page.clock.runFor(2_000);
+  await page.clock.runFor(pollMs);
   await answered;
 }
 
@@ -126,22 +129,22 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(key);
       await page.keyboard.press('Enter');
       // A poll that is running does not have the new key.
-      await advance(page, 4_000);
+      await advance(page, 4_000, pollMs);
     };
     await page.clock.pauseAt(Date.now() + 10_000);
     await page.goto(`${http}/`);
     await page.getByText('The figures need an API key.').waitFor();
-    await advance(page, 20_000);
+    await advance(page, 20_000, pollMs);
     assert.equal(asked, 1);
-    await advance(page, 16_000);
+    await advance(page, 16_000, pollMs);
     assert.equal(asked, 2);
     await enter('r1');
     await page.getByText('Your API key does not cover the figures.').waitFor();
-    await advance(page, 20_000);
+    await advance(page, 20_000, pollMs);
     assert.equal(asked, 3);
     await enter('a-key');
     await page.getByText('The charts show the last two minutes').waitFor();
-    await advance(page, 10_000);
+    await advance(page, 10_000, pollMs);
     assert.ok(asked > 4, `${asked}`);
   });
 
