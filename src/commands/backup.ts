@@ -4,7 +4,8 @@ import { UsageError, usageOf } from './errors.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { databaseUrl } from './settings.ts';
 
-const help = `usage: users-service backup FILE [--database URL]
+export const backup: Command = {
+  help: `usage: users-service backup FILE [--database URL]
 
 Copies a SQLite store into a new file, and checks the copy. It is consistent,
 even while the service writes.
@@ -12,15 +13,12 @@ even while the service writes.
   FILE            the file to write, not - for a pipe; it must not exist yet
   --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
-`;
-
-export const backup: Command = {
-  help,
+`,
   flags: ['database'],
   positionals: 1,
   async run(context, { flags, positionals: [file] }) {
     const { env, stdout, stderr } = context;
-    if (!file || file === '-') throw usageOf(help);
+    if (!file || file === '-') throw usageOf(backup.help);
     const url = databaseUrl(flags, env);
     const backUp = schemeOf(url)?.persistent?.backUp;
     if (backUp === undefined) {
@@ -29,13 +27,13 @@ export const backup: Command = {
     let progress: Progress | undefined;
     const stop = new AbortController();
     onStop(context, () => stop.abort(new Error('stopped by a signal')));
-    const source = await backUp(url, file, (done, total) => {
+    await backUp(url, file, (done, total) => {
       // An error of this function ends the copy, which then removes its file.
       stop.signal.throwIfAborted();
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);
     });
     progress?.finish();
-    stdout.write(`backed up ${source} to ${file}\n`);
+    stdout.write(`backed up ${url} to ${file}\n`);
   },
 };

@@ -11,8 +11,8 @@ export interface StoreTools {
   readonly examineSharing?: (processes: number) => Promise<Finding>;
   /** Prepares empty stores beside the one at a URL. */
   readonly scratch: (url: string) => Promise<Scratch>;
-  /** Copies a store into a new file; absent if the database has its own tools. Resolves to the path of its file. */
-  readonly backUp?: (url: string, target: string, onProgress: BackupProgress) => Promise<string>;
+  /** Copies a store into a new file; absent if the database has its own tools. */
+  readonly backUp?: (url: string, target: string, onProgress: BackupProgress) => Promise<void>;
 }
 
 /** Creates empty stores beside the one at a URL, for tests. */

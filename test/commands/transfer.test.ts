@@ -844,7 +844,7 @@ describe('backup', () => {
     stop = true;
     await writing;
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^backed up .*live\.db to .*copy\.db\n$/);
+    assert.match(stdout, /^backed up sqlite:.*live\.db to .*copy\.db\n$/);
     const copy = closeAfter(t, await openStore(`sqlite:${file}`));
     const { users } = await copy.summary();
     assert.equal(users.count, users.lastId);

@@ -19,7 +19,6 @@ const busyTimeoutMs = 1_000;
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
  * or absent, and an existing file is never overwritten. Fails if the file is damaged, or is not one of this service.
- * Resolves to `path`.
  */
 export async function backupSqlite(path: string, target: string, onProgress: BackupProgress = () => {}) {
   const [from, to] = [resolve(path), resolve(target)];
@@ -36,7 +35,6 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
     refuseExisting(to);
     await rename(part, to);
     await syncFolder(dirname(to));
-    return path;
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(diskError(caught) ?? caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
