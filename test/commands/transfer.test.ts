@@ -672,19 +672,6 @@ describe('copy', () => {
     assert.match(stdout, /^copied 10 records, /);
   });
 
-  it('completes a part of the source whose feed has the same position', async () => {
-    const { a, b } = twoStores();
-    await fillStore(a, async ({ users }) => {
-      for (const name of ['Ada', 'Bob', 'Eve']) await users.create({ name });
-    });
-    await fillStore(b, async ({ users }) => {
-      for (const name of ['Ada', 'Bob']) await users.create({ name });
-      await users.delete(2);
-    });
-    const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
-    assert.equal(code, 0, stderr);
-  });
-
   /** Calls `write` once while a store is copied, after all of its users were read. */
   function writeDuringCopy(t: TestContext, source: string, write: (store: Store) => Promise<unknown>): void {
     const scheme = storeSchemes.find(({ pattern }) => pattern.test(source));
@@ -772,17 +759,6 @@ describe('copy', () => {
       ...byKind(() => ({ count: 0, lastId: 0 })),
       users: { count: 1, lastId: 1 },
     });
-  });
-
-  it('names the record of a target that is another one at the same position of the feed', async () => {
-    const [a, b] = [newStore(), newStore()];
-    for (const url of [a, b]) {
-      const store = await openStore(url);
-      await store.users.create({ name: `of ${url}` });
-      await store.close();
-    }
-    const { stderr } = await runCommand(['copy', '--from', a, '--to', b]);
-    assert.match(stderr, /the target contains other records: user 1 is not in the source\n$/);
   });
 
   for (const what of ['empty', 'filled']) {
