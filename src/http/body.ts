@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { types } from 'node:util';
-import { connectionOf } from './connection.ts';
+import { type Connection, connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
@@ -27,10 +27,7 @@ const pauseEveryChunks = 1_000;
 // To parse a packet of chunks of one byte takes about as long as to write a reply of this length.
 const packetCostBytes = 2 * 1024 * 1024;
 
-/**
- * Merges the short chunks of a chunked body, and the TLS records of a long one, because the parser makes a Buffer of
- * about 400 bytes for each. Pauses the connection after many of them until the scheduler allows more.
- */
+/** Merges the short chunks or TLS records of a body, because the parser makes a Buffer of about 400 bytes for each. */
 export function mergeChunks(message: IncomingMessage): void {
   const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
   const { socket } = message;
@@ -40,12 +37,6 @@ export function mergeChunks(message: IncomingMessage): void {
   if (!('parser' in socket)) return;
   const push = message.push.bind(message);
   const connection = connectionOf(socket);
-  const endPause = (): void => {
-    connection.isPausedByChunks = false;
-    socket.off('resume', socket.pause);
-    // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
-    if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
-  };
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
   const flush = (): void => {
@@ -55,13 +46,7 @@ export function mergeChunks(message: IncomingMessage): void {
   message.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
     if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
-    connection.shortChunks += 1;
-    if (connection.shortChunks % pauseEveryChunks === 0 && !connection.isPausedByChunks) {
-      connection.isPausedByChunks = true;
-      // Node resumes the socket when the body is read, so pause it again.
-      socket.on('resume', socket.pause).pause();
-      void scheduler.pause(packetCostBytes).then(endPause);
-    }
+    countShortChunk(message, connection);
     // Node runs the microtasks after each chunk, so a microtask would be too early.
     if (length === 0) setImmediate(flush);
     chunk.copy(merged, length);
@@ -70,6 +55,22 @@ export function mergeChunks(message: IncomingMessage): void {
     // Whether the stream wants more. Otherwise Node stops reading the connection.
     return message.readableLength < message.readableHighWaterMark;
   };
+}
+
+/** Counts a short chunk of a connection. After many of them, pauses it until the scheduler allows more. */
+function countShortChunk(message: IncomingMessage, connection: Connection): void {
+  connection.shortChunks += 1;
+  if (connection.shortChunks % pauseEveryChunks !== 0 || connection.isPausedByChunks) return;
+  connection.isPausedByChunks = true;
+  const { socket } = message;
+  // Node resumes the socket when the body is read, so pause it again.
+  socket.on('resume', socket.pause).pause();
+  void scheduler.pause(packetCostBytes).then(() => {
+    connection.isPausedByChunks = false;
+    socket.off('resume', socket.pause);
+    // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
+    if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
+  });
 }
 
 /**
