@@ -140,6 +140,7 @@ export class PostgresPool {
     }
   }
 
+  /** Rejects a call if too many run or wait, else runs it. An aborted call fails at once, although it still runs. */
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const { kind, purpose, signal } = call;
@@ -192,6 +193,7 @@ export class PostgresPool {
     this.#settings.warn(mixUpWarning);
   }
 
+  /** Runs the work on a connection of its queue, and again after a fault while `attempts` allows it. */
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     let queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {

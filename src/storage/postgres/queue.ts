@@ -131,6 +131,7 @@ export class ConnectionQueue {
     return slot;
   }
 
+  /** Takes a free slot, or waits for one. */
   async #take(kind: CallKind, signal: AbortSignal | undefined): Promise<Slot> {
     const free = this.#takeFree(kind);
     if (free !== undefined) return free;
