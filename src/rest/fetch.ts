@@ -16,6 +16,8 @@ const ofConnection = [
 ];
 // Statuses without a body (RFC 9110, 6.4.1), for which `Response` rejects one.
 const withoutBody = [204, 205, 304];
+// How long to read the rest of a body after the response.
+const lingerMs = 1_000;
 
 /**
  * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request uses a connection in memory, with
@@ -64,24 +66,33 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       outgoing.flushHeaders();
       // A stream can fail without a reason, which `pipeline` takes for success.
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
-      let reading: ReturnType<typeof reader.read> | undefined;
-      // The end of `pipeline` would cancel the body only after its next chunk.
-      outgoing.on('close', async () => {
-        if (isOfIterable) await reading?.catch(() => undefined);
-        await reader.cancel().catch(() => undefined);
-      });
+      outgoing.on('close', () => discard(reader, isOfIterable).catch(() => undefined));
       const chunks = async function* () {
-        for (;;) {
-          reading = reader.read();
-          const { done, value } = await reading;
-          if (done) return;
-          yield value;
-        }
+        for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
       };
       pipeline(chunks, outgoing).then(failIfUnsent, fail);
     }
     return await promise;
   };
+}
+
+/**
+ * Reads the rest of a body for a while, and then cancels it. Some hosts close their connection when its body is
+ * cancelled, so an earlier cancellation would prevent that the client receives the response.
+ */
+async function discard(reader: ReadableStreamDefaultReader, isOfIterable: boolean): Promise<void> {
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    if (!isOfIterable) reader.cancel().catch(() => undefined);
+  }, lingerMs).unref();
+  try {
+    // A body whose chunks are all there must not block the event loop.
+    while (!isLate && !(await reader.read()).done) await new Promise((resolve) => setImmediate(resolve));
+    await reader.cancel();
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /**
