@@ -5,7 +5,7 @@ import { byId, el, wireCloseButtons } from '../console/ui/dom.js';
 import { clearState, showState } from '../console/ui/messages.js';
 import { showContents } from './contents.js';
 import { ApiDocument, isObject, object, text } from './document.js';
-import { codeBlock, paragraphs } from './elements.js';
+import { paragraphs, withWholeOptions } from './elements.js';
 import { operationView } from './operation-view.js';
 import { LanguageChoice } from './samples.js';
 
@@ -53,8 +53,7 @@ function show(description) {
   byId('reference-facts', HTMLElement).textContent =
     `Version ${text(info, 'version')} · OpenAPI ${text(description.root, 'openapi')} ·`;
   byId('reference-intro', HTMLElement).replaceChildren(...paragraphs(text(info, 'description')));
-  byId('clients-body', HTMLElement).replaceChildren(...clientsView());
-  byId('clients', HTMLElement).hidden = false;
+  showClients();
   const groups = description.groups.map(({ name, description: words, operations }) => {
     const views = operations.map((operation) => operationView(description, operation, context));
     return el('section', { 'aria-label': name }, el('h2', {}, name), ...paragraphs(words), ...views);
@@ -65,35 +64,14 @@ function show(description) {
   document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
-/** How to generate clients from the descriptions that this service serves. */
-function clientsView() {
-  const openApi = apiUrl('openapi.json').href;
-  const proto = apiUrl('users.proto').href;
-  return [
-    el('p', {}, 'Types for ', el('code', {}, 'openapi-fetch'), ' in TypeScript:'),
-    codeBlock(`npx -p openapi-typescript -p typescript@5 openapi-typescript ${openApi} -o users.d.ts`),
-    el('p', {}, 'A client in Go, Java, Python and other languages, by openapi-generator:'),
-    codeBlock(`npx @openapitools/openapi-generator-cli generate -g python -i ${openApi} -o client`),
-    el(
-      'p',
-      {},
-      'The gRPC contract, ',
-      el('a', { href: proto, download: '' }, 'users.proto'),
-      ', and a client:',
-    ),
-    codeBlock(
-      [
-        `curl -O ${proto}`,
-        'pip install grpcio grpcio-tools',
-        'python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. users.proto',
-      ].join('\n'),
-    ),
-    el(
-      'p',
-      { class: 'muted small' },
-      'proto/README.md in the package has gRPC clients in Go, Java, Python and Node.js.',
-    ),
-  ];
+/** Shows how to generate clients, with the addresses of the descriptions that this service serves. */
+function showClients() {
+  const clients = byId('clients', HTMLElement);
+  for (const code of clients.querySelectorAll('pre code')) {
+    const command = code.textContent.replace(/{(.+)}/, (_, file) => apiUrl(file).href);
+    code.replaceChildren(...withWholeOptions(command));
+  }
+  clients.hidden = false;
 }
 
 wireCloseButtons();

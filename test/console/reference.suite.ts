@@ -57,6 +57,10 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     );
 
     await t.test('the page links to the gRPC contract, which the service serves', async () => {
+      const commands = await page.locator('#clients pre').allTextContents();
+      assert.match(commands[0] ?? '', new RegExp(` openapi-typescript ${http}/openapi.json -o `));
+      assert.match(commands[1] ?? '', new RegExp(` -i ${http}/openapi.json -o `));
+      assert.match(commands[2] ?? '', new RegExp(`^curl -O ${http}/users.proto\n.*\n.* users.proto$`));
       const href = await page.getByRole('link', { name: 'users.proto' }).first().getAttribute('href');
       const served = await fetch(new URL(href ?? '', `${http}/api.html`));
       const contract = await readFile(new URL('../../proto/users.proto', import.meta.url), 'utf8');
