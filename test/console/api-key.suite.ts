@@ -5,7 +5,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { announced, firstNameIs, isLive, recordRequests, showView } from './people.ts';
+import { announced, firstNameIs, isLive, recordRequests, showView, styleOf } from './people.ts';
 import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
@@ -277,8 +277,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
         await page.keyboard.press('Enter');
         await dialog.waitFor();
         await page.locator('#edit-form[aria-busy="true"]').waitFor();
-        const content = "getComputedStyle(document.querySelector('#edit-form .actions'), '::after').content";
-        assert.equal(await page.evaluate(content), 'none');
+        assert.equal(await styleOf(page, '#edit-form .actions::after', 'content'), 'none');
         await page.keyboard.press('Escape');
         await form.getByText('This needs an API key that the service accepts.').waitFor();
         assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');

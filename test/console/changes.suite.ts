@@ -24,6 +24,7 @@ import {
   recordRequests,
   settled,
   showView,
+  styleOf,
 } from './people.ts';
 import { startRestartable, startService } from './service.ts';
 
@@ -55,11 +56,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
   /** A page that shows ten users and follows their changes. */
   const openLive = async (t: TestContext) => {
     const { http, events } = await startService(t);
-    const names = ['Ada', 'Bob', 'Cy', 'Eve', 'Fay', 'Gus', 'Hal', 'Ian', 'Jan', 'Kim'];
-    await addUsers(
-      http,
-      names.map((name) => ({ name })),
-    );
+    await addUsers(http, ['Ada', 'Bob', 'Cy', 'Eve', 'Fay', 'Gus', 'Hal', 'Ian', 'Jan', 'Kim']);
     const page = await open(t, `${http}/`, { initScript: hiding });
     /** Shows the list or a user after adding these posts, without the marks and counts of earlier tests. */
     const show = async (id?: number, titles: readonly string[] = []) => {
@@ -72,13 +69,26 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await isLive(page);
       return { user, posts };
     };
+    /** Lets the page miss a change, so that it reads everything again. */
+    const miss = async (change: () => Promise<unknown>) => {
+      await page.evaluate('hide(true)');
+      await change();
+      const gone = { status: 410, json: { error: 'gone' } };
+      await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
+      await page.evaluate('hide(false)');
+    };
+    /** Resolves when the page has received all changes until now. It then counts one new user. */
+    const caughtUp = async () => {
+      await send(http, 'POST /users', { json: { name: 'Lou' } });
+      await page.getByText('Live · 1 new').waitFor();
+    };
     /** How many connections for changes have ended. */
     const ended = () => events.filter((event) => event.type === 'request' && event.longLived).length;
-    return { http, page, show, ended };
+    return { http, page, show, miss, caughtUp, ended };
   };
 
   test('changes of users on a page that shows one after another', async (t) => {
-    const { http, page, show, ended } = await openLive(t);
+    const { http, page, show, miss, caughtUp, ended } = await openLive(t);
 
     await t.test(
       'changes appear in the table with a mark, without moving rows, also on a phone',
@@ -146,15 +156,12 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.getByText('User 3 · version 2').waitFor();
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       await page.evaluate('hide(false)');
-      // The changes that were made before this one have arrived.
-      await send(http, 'POST /users', { json: { name: 'Leo' } });
-      await page.getByText('Live · 1 new').waitFor();
+      await caughtUp();
       assert.equal(await page.getByText('by another person').count(), 0);
     });
 
     await t.test('changes mark a count that they make old', async () => {
-      const mark = (): Promise<unknown> =>
-        page.evaluate("getComputedStyle(document.querySelector('#total'), '::after').content");
+      const mark = () => styleOf(page, '#total::after', 'content');
       await send(http, 'POST /users', { json: { name: 'Mia' } });
       await show();
       /** Reading the list again would hide the button that the test shows. */
@@ -196,9 +203,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.getByRole('button', { name: 'Count all', disabled: false }).waitFor();
       assert.equal(await mark(), '", before later changes"', 'a count that began before a change');
       await page.unroute('**/users?limit=1');
-      // The page has missed changes if their position is no longer kept.
-      await page.route('**/changes', (route) => route.fulfill({ status: 410 }), { times: 1 });
-      await page.evaluate('hide(true); hide(false)');
+      await miss(() => Promise.resolve());
       await page.locator('#total:empty').waitFor({ state: 'attached' });
     });
 
@@ -208,9 +213,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await form.getByLabel('Name').fill('Fay L');
       await form.getByRole('button', { name: 'Save' }).click();
       await row(page, 'Fay L').waitFor();
-      // A later change of another client shows that the feed has delivered the change of this page.
-      await send(http, 'POST /users', { json: { name: 'Liz' } });
-      await page.getByText('Live · 1 new').waitFor();
+      await caughtUp();
       assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
       assert.equal(await page.getByText('by another person').count(), 0);
     });
@@ -306,9 +309,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
           await page.keyboard.press('Enter');
           await page.locator('#edit-form[aria-busy="false"]').waitFor();
           await page.evaluate('hide(false)');
-          // The changes that were made before this one have arrived.
-          await send(http, 'POST /users', { json: { name: 'Mel' } });
-          await page.getByText('Live · 1 new').waitFor();
+          await caughtUp();
           assert.deepEqual(await messages(), [`Saved ${name}`]);
         },
       );
@@ -407,7 +408,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
   });
 
   test('changes of posts on a page that shows one user after another', async (t) => {
-    const { http, page, show } = await openLive(t);
+    const { http, page, show, miss, caughtUp } = await openLive(t);
 
     await t.test(
       'changes appear in the form of a post that is opened at the same time, and do not hide it',
@@ -576,9 +577,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         await page.locator('#edit-save').click();
         await page.getByText('version 3').waitFor();
         await page.evaluate('hide(false)');
-        // The changes that were made before this one have arrived.
-        await send(http, 'POST /users', { json: { name: 'Max' } });
-        await page.getByText('Live · 1 new').waitFor();
+        await caughtUp();
         assert.match((await row(page, 'admin').textContent()) ?? '', /^\s*8\s*Ian L\s*admin\s*$/);
         assert.equal(await post.locator('h4').textContent(), 'Mine');
         assert.equal(await post.getByText('theirs').isVisible(), true);
@@ -592,13 +591,6 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
         const { user, posts } = await show(9, ['One', 'Two', 'Three']);
         await page.getByRole('button', { name: 'Edit Two' }).click();
         await page.locator('#post-edit-title').fill('Mine');
-        const miss = async (change: () => Promise<unknown>) => {
-          await page.evaluate('hide(true)');
-          await change();
-          const gone = { status: 410, json: { error: 'gone' } };
-          await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
-          await page.evaluate('hide(false)');
-        };
         await miss(async () => {
           await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
           await send(http, `PATCH ${posts[1]}`, { json: { body: 'Theirs' } });
@@ -626,17 +618,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       'changes leave the focus on a post when all are read again, or on their heading if it was deleted',
       async () => {
         const { posts } = await show(10, ['One', 'Two']);
-        const miss = async (change: string) => {
-          await page.evaluate('hide(true)');
-          await send(http, change, change.startsWith('PATCH') ? { json: { title: 'Last' } } : {});
-          const gone = { status: 410, json: { error: 'gone' } };
-          await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
-          await page.evaluate('hide(false)');
-        };
         await page.getByRole('button', { name: 'Edit One' }).focus();
-        await miss(`PATCH ${posts[0]}`);
+        await miss(() => send(http, `PATCH ${posts[0]}`, { json: { title: 'Last' } }));
         await page.locator('[aria-label="Edit Last"]:focus').waitFor();
-        await miss(`DELETE ${posts[0]}`);
+        await miss(() => send(http, `DELETE ${posts[0]}`));
         await page.locator('#posts-heading:focus').waitFor();
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two']);
       },

@@ -14,7 +14,9 @@ import {
   readUser,
   recordMessages,
   recordRequests,
+  save,
   settled,
+  styleOf,
 } from './people.ts';
 import { startService } from './service.ts';
 
@@ -342,8 +344,8 @@ async function nameIs(page: Page, id: number, name: string): Promise<void> {
   await page.locator(`tr[data-id="${id}"] th`, { hasText: name }).waitFor();
 }
 
-function textAfterActions(page: Page): Promise<unknown> {
-  return page.evaluate("getComputedStyle(document.querySelector('#edit-form .actions'), '::after').content");
+function textAfterActions(page: Page): Promise<string> {
+  return styleOf(page, '#edit-form .actions::after', 'content');
 }
 
 function conflictIn(page: Page): Locator {
@@ -354,10 +356,8 @@ function methodsOf(requests: readonly Request[]): string[] {
   return requests.map((request) => request.method());
 }
 
-async function change(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {
-  const form = page.getByRole('form', { name: 'Edit user' });
-  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
-  await form.getByRole('button', { name: 'Save' }).click();
+function change(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {
+  return save(page.getByRole('form', { name: 'Edit user' }), fields);
 }
 
 async function choose(dialog: Locator, option: string): Promise<void> {

@@ -14,10 +14,7 @@ suite('console: a user or post that is deleted while it is edited', {
 
   test('users and posts that another person deletes, on one page', async (t) => {
     const { http } = await startService(t);
-    await addUsers(
-      http,
-      ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay'].map((name) => ({ name })),
-    );
+    await addUsers(http, ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay']);
     const page = await open(t, `${http}/`);
     await isLive(page);
 

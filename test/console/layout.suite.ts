@@ -4,7 +4,16 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, announceIn, firstNameIs, holdResponses, numbered, showView } from './people.ts';
+import {
+  addUsers,
+  announced,
+  announceIn,
+  firstNameIs,
+  holdResponses,
+  numbered,
+  showView,
+  styleOf,
+} from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
@@ -341,12 +350,4 @@ async function bottomOf(element: Locator): Promise<number> {
 async function rightOf(element: Locator): Promise<number> {
   const box = await element.boundingBox();
   return box === null ? Number.NaN : box.x + box.width;
-}
-
-/** A computed style of an element, or of the pseudo-element at the end of the selector. */
-function styleOf(page: Page, selector: string, property: string): Promise<string> {
-  const [element, pseudo = ''] = selector.split('::', 2);
-  return page.evaluate(
-    `getComputedStyle(document.querySelector('${element}'), '${pseudo && `::${pseudo}`}').${property}`,
-  );
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Page, Request, Route } from 'playwright-core';
+import type { Locator, Page, Request, Route } from 'playwright-core';
 import { type Answer, send } from '../support/client.ts';
 
 export interface Person {
@@ -7,10 +7,11 @@ export interface Person {
   readonly role?: string;
 }
 
-/** Creates users one after another, so that the first gets id 1. */
-export async function addUsers(http: string, people: readonly Person[]): Promise<void> {
+/** Creates users, or users with these names, one after another, so that the first gets id 1. */
+export async function addUsers(http: string, people: readonly (Person | string)[]): Promise<void> {
   for (const person of people) {
-    const { status } = await send(http, 'POST /users', { json: person });
+    const json = typeof person === 'string' ? { name: person } : person;
+    const { status } = await send(http, 'POST /users', { json });
     assert.equal(status, 201);
   }
 }
@@ -155,6 +156,20 @@ export async function advance(page: Page, ms: number, stepMs = 500): Promise<voi
     await page.clock.runFor(stepMs);
     await settled(page);
   }
+}
+
+/** A computed style of an element, or of the pseudo-element at the end of the selector. */
+export function styleOf(page: Page, selector: string, property: string): Promise<string> {
+  const [element, pseudo = ''] = selector.split('::', 2);
+  return page.evaluate(
+    `getComputedStyle(document.querySelector('${element}'), '${pseudo && `::${pseudo}`}').${property}`,
+  );
+}
+
+/** Types into the fields of a form with these labels, and saves it. */
+export async function save(form: Locator, fields: Readonly<Record<string, string>>): Promise<void> {
+  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
+  await form.getByRole('button', { name: 'Save' }).click();
 }
 
 /** Resolves when the page follows the changes of others. */

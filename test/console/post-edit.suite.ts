@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
@@ -12,6 +11,7 @@ import {
   intercept,
   openUser,
   recordRequests,
+  save,
   settled,
 } from './people.ts';
 import { startService } from './service.ts';
@@ -48,7 +48,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.locator('#post-edit-title:focus').waitFor();
         assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
         assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
-        await change(form, { Text: 'three\tfour' });
+        await save(form, { Text: 'three\tfour' });
         await announced(page, 'Saved On engines');
         await form.waitFor({ state: 'hidden' });
         assert.equal(await page.locator('.post-body').textContent(), 'three\tfour');
@@ -109,7 +109,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       await edit.click();
       await form.waitFor();
       await changePost(http, first, { title: 'Renamed by another' });
-      await change(form, { Text: 'mine' });
+      await save(form, { Text: 'mine' });
       await announced(page, 'Saved Renamed by another, with another person’s change to the title');
       await page.getByRole('heading', { name: 'Renamed by another' }).waitFor();
       assert.deepEqual(await readPost(http, first), { ...ids, title: 'Renamed by another', body: 'mine' });
@@ -120,7 +120,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       await edit.click();
       await form.waitFor();
       await changePost(http, first, { title: 'Theirs', body: '' });
-      await change(form, { Title: 'Mine', Text: 'mine\n'.repeat(200) });
+      await save(form, { Title: 'Mine', Text: 'mine\n'.repeat(200) });
       const dialog = page.getByRole('dialog', { name: 'Which change should be kept?' });
       // A long text must not move the other text and the buttons out of view.
       for (const shown of [dialog.getByLabel('Theirs none'), dialog.getByRole('button', { name: 'Save' })]) {
@@ -141,7 +141,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         const { ids, first } = await openNew();
         const release = await holdRequests(page, 'PATCH', `**${first}`);
         await edit.click();
-        await change(form, { Title: 'Second' });
+        await save(form, { Title: 'Second' });
         await page.keyboard.press('Escape');
         await form.waitFor({ state: 'hidden' });
         await edit.click();
@@ -150,7 +150,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await announced(page, 'Saved Second');
         assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
         assert.equal(await form.getByText('Another person').isVisible(), false);
-        await change(form, {});
+        await save(form, {});
         await announced(page, 'Saved Third');
         assert.deepEqual(await readPost(http, first), { ...ids, title: 'Third', body: 'one\ntwo' });
       },
@@ -161,7 +161,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       async () => {
         await openNew();
         await edit.click();
-        await change(form, { Title: ' ' });
+        await save(form, { Title: ' ' });
         await form.getByRole('textbox', { description: 'Title must not be blank.' }).waitFor();
         await form.getByRole('button', { name: 'Discard' }).click();
         assert.equal(await form.getByLabel('Title').inputValue(), 'On engines');
@@ -290,7 +290,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('button', { name: 'Edit On engines' }).click();
     const form = page.getByRole('form', { name: 'Edit post' });
-    await change(form, { Title: 'With a key' });
+    await save(form, { Title: 'With a key' });
     const dialog = page.getByRole('dialog', { name: 'API key' });
     await dialog.getByLabel('Key').fill('a-key');
     assert.equal(await form.locator('.field-error, .form-error').count(), 0);
@@ -298,11 +298,6 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await announced(page, 'Saved With a key');
   });
 });
-
-async function change(form: Locator, fields: Readonly<Record<string, string>>): Promise<void> {
-  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
-  await form.getByRole('button', { name: 'Save' }).click();
-}
 
 /** Changes a post without the page. */
 function changePost(http: string, path: string, patch: object): Promise<Answer> {

@@ -12,6 +12,7 @@ import {
   holdResponses,
   openUser,
   recordRequests,
+  styleOf,
 } from './people.ts';
 import { startService } from './service.ts';
 
@@ -34,10 +35,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('posts of users who are open one after another', async (t) => {
     const { http } = await startService(t);
-    await addUsers(
-      http,
-      ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus', 'Hal'].map((name) => ({ name })),
-    );
+    await addUsers(http, ['Ada', 'Bob', 'Cy', 'Dee', 'Eve', 'Fay', 'Gus', 'Hal']);
     const page = await open(t, `${http}/`);
 
     /** Opens a user after adding these posts, without the messages of earlier tests on the page. */
@@ -61,8 +59,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       await announced(page, 'Added the post');
       assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
       assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
-      const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
-      assert.equal(await page.evaluate(style), 'preserve');
+      assert.equal(await styleOf(page, '.post-body', 'whiteSpaceCollapse'), 'preserve');
       assert.equal(await form.locator('[name=title]:focus').inputValue(), '');
       assert.equal(await form.getByText('Not added, but kept').isVisible(), false);
       const post = requests.find((request) => request.method() === 'POST');

@@ -5,6 +5,7 @@ import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { expectAway, useBrowser } from './pages.ts';
+import { styleOf } from './people.ts';
 import { startService } from './service.ts';
 
 const description = JSON.parse(readFileSync(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
@@ -130,9 +131,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
         await article(page, 'Create a user').getByText('import requests').waitFor();
         await page.emulateMedia({ forcedColors: 'active' });
         const outline = (isPressed: boolean) =>
-          page.evaluate(
-            `getComputedStyle(document.querySelector('.languages [aria-pressed="${isPressed}"]')).outlineStyle`,
-          );
+          styleOf(page, `.languages [aria-pressed="${isPressed}"]`, 'outlineStyle');
         assert.deepEqual([await outline(true), await outline(false)], ['solid', 'none']);
       },
     );

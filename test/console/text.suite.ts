@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, namesIn, openUser, showView } from './people.ts';
+import { addUsers, namesIn, openUser, showView, styleOf } from './people.ts';
 import { startService } from './service.ts';
 
 const long = 'W'.repeat(200);
@@ -64,11 +64,13 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('the text of users is shown in its own writing direction', async () => {
       await showView(page, '/users/3');
-      const direction = 'getComputedStyle(document.querySelector("#SELECTOR")).direction';
       await page.getByRole('heading', { name: 'فاطمة الفهرية' }).waitFor();
-      assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#edit-name')), 'rtl');
-      assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#user-rows [aria-current]')), 'rtl');
-      assert.equal(await page.evaluate(direction.replace('#SELECTOR', 'body')), 'ltr');
+      for (const [selector, direction] of [
+        ['#edit-name', 'rtl'],
+        ['#user-rows [aria-current]', 'rtl'],
+        ['body', 'ltr'],
+      ] as const)
+        assert.equal(await styleOf(page, selector, 'direction'), direction);
     });
 
     await t.test('the text of users is not changed by saving another field', async () => {

@@ -13,6 +13,7 @@ import {
   openUser,
   readUser,
   recordRequests,
+  styleOf,
 } from './people.ts';
 import { startService } from './service.ts';
 
@@ -133,10 +134,9 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
           await loading.promise;
           await route.continue();
         });
-        const textAfter = (selector: string, pseudo = '::after'): Promise<unknown> =>
-          page.evaluate(`getComputedStyle(document.querySelector('${selector}'), '${pseudo}').content`);
+        const textAfter = (selector: string) => styleOf(page, `${selector}::after`, 'content');
         await page.evaluate("document.querySelector('#feed-state').textContent = ''");
-        assert.equal(await textAfter('#feed-state', '::before'), 'none', 'a dot before no state');
+        assert.equal(await styleOf(page, '#feed-state::before', 'content'), 'none', 'a dot before no state');
         await page.getByRole('link', { name: 'Countess' }).click();
         await page.locator('#detail[aria-busy="true"]').waitFor();
         assert.equal(await textAfter('#detail'), '"Loading…"');
