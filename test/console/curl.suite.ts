@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
-import { useBrowser } from './pages.ts';
-import { addUsers, announced, holdResponses, readUser, showView } from './people.ts';
+import { expectAway, useBrowser } from './pages.ts';
+import { addUsers, announced, holdResponses, readUser, showView, styleOf } from './people.ts';
 import { startService } from './service.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = loadModule<CurlModule>('console/requests/curl.js');
@@ -145,6 +145,24 @@ suite('console: requests', { skip: noBrowser }, () => {
       release();
       await status.and(page.locator('[data-class="2"]')).waitFor();
       await page.unroute('**/users?*');
+    });
+
+    await t.test('a request without a response and a cancelled one are shown as such', async (t) => {
+      expectAway(t, http);
+      const outcome = page.locator('#request-list .status');
+      await page.route('**/users?*', (route) => route.abort('connectionreset'));
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await outcome.first().getByText('no response', { exact: true }).waitFor();
+      const colour = await styleOf(page, '#dock-status', 'color');
+      await page.unroute('**/users?*');
+      await page.route('**/users?*', () => undefined, { times: 1 });
+      const sent = page.waitForRequest('**/users?*');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await sent;
+      assert.notEqual(await styleOf(page, '#dock-status', 'color'), colour, 'a failure has a colour');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await outcome.nth(1).getByText('cancelled', { exact: true }).waitFor();
+      await outcome.first().getByText('200').waitFor();
     });
 
     await t.test('reading a user also shows a grpcurl line with the configured port', async () => {
