@@ -200,6 +200,18 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
         '#edit-name',
       ],
       [
+        'a post that is added',
+        11,
+        '/users/11/posts',
+        'POST',
+        async () => {
+          await page.getByText('Write a post').click();
+          await page.locator('#post-title').fill('Another title');
+          await page.keyboard.press('Enter');
+        },
+        '#edit-name',
+      ],
+      [
         'an invalid field',
         8,
         '/users/8',

@@ -67,7 +67,8 @@ export function moveFocus(element) {
 }
 
 /**
- * Focuses a field with the key `/` if it can be seen, except while text is typed or a dialog is open.
+ * Focuses a field with the key `/` if it can be seen, except while text is typed. A field behind a dialog cannot be
+ * focused.
  * @param {HTMLInputElement} input
  * @param {() => void} [show] makes the field visible
  */
@@ -75,7 +76,7 @@ export function focusWithSlash(input, show) {
   addEventListener('keydown', (event) => {
     if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
     const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
-    if (isTyping || document.querySelector('dialog[open]') !== null) return;
+    if (isTyping) return;
     show?.();
     if (!input.checkVisibility()) return;
     event.preventDefault();
