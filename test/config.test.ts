@@ -112,36 +112,32 @@ const needsValue = (flag: string) =>
   `${flag} must have a value; one that begins with a dash is written ${flag}=VALUE`;
 
 describe('a mistake is named with its option and what it must be', () => {
-  const rows: [argv: string[], env: Environment, expected: string[]][] = [
-    ...['\n', '\r', '\t', '\0', '\x7f'].map((end): [string[], Environment, string[]] => [
-      [],
-      { DATABASE_URL: `sqlite:users.db${end}` },
-      [
+  type Row = [argv: string[], expected: string, env?: Environment];
+  const rows: Row[] = [
+    ...['\n', '\r', '\t', '\0', '\x7f'].map(
+      (end): Row => [
+        [],
         `DATABASE_URL must be a path without control characters, such as a line break, not ${JSON.stringify(`sqlite:users.db${end}`)}`,
+        { DATABASE_URL: `sqlite:users.db${end}` },
       ],
-    ]),
-    [['--port', '65536'], {}, ['--port must be a whole number from 0 to 65535, not "65536"']],
-    [['--port=-1'], {}, ['--port must be a whole number from 0 to 65535, not "-1"']],
-    [['--port', '-1'], {}, [needsValue('--port')]],
-    [['--port', '1e3'], {}, ['--port must be a whole number from 0 to 65535, not "1e3"']],
-    [['--port', '0x10'], {}, ['--port must be a whole number from 0 to 65535, not "0x10"']],
-    [['--port', ' 80'], {}, ['--port must be a whole number from 0 to 65535, not " 80"']],
-    [['--port='], {}, ['--port must be a whole number from 0 to 65535, not ""']],
-    [[], { PORT: 'x' }, ['PORT must be a whole number from 0 to 65535, not "x"']],
-    [[], { MAX_BODY_BYTES: '0' }, ['MAX_BODY_BYTES must be a whole number from 1 to 67108864, not "0"']],
-    [
-      ['--grpc-port', 'on'],
-      {},
-      ['--grpc-port must be off (false) or a whole number from 0 to 65535, not "on"'],
-    ],
-    [['--auth', 'some'], {}, ['--auth must be one of none, writes, all, not "some"']],
-    [['--auth', 'nobody'], {}, ['--auth must be one of none, writes, all, not "nobody"']],
-    [['--host='], {}, ['--host must be an address or a host name, not ""']],
-    [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
+    ),
+    [['--port', '65536'], '--port must be a whole number from 0 to 65535, not "65536"'],
+    [['--port=-1'], '--port must be a whole number from 0 to 65535, not "-1"'],
+    [['--port', '-1'], needsValue('--port')],
+    [['--port', '1e3'], '--port must be a whole number from 0 to 65535, not "1e3"'],
+    [['--port', '0x10'], '--port must be a whole number from 0 to 65535, not "0x10"'],
+    [['--port', ' 80'], '--port must be a whole number from 0 to 65535, not " 80"'],
+    [['--port='], '--port must be a whole number from 0 to 65535, not ""'],
+    [[], 'PORT must be a whole number from 0 to 65535, not "x"', { PORT: 'x' }],
+    [[], 'MAX_BODY_BYTES must be a whole number from 1 to 67108864, not "0"', { MAX_BODY_BYTES: '0' }],
+    [['--grpc-port', 'on'], '--grpc-port must be off (false) or a whole number from 0 to 65535, not "on"'],
+    [['--auth', 'some'], '--auth must be one of none, writes, all, not "some"'],
+    [['--auth', 'nobody'], '--auth must be one of none, writes, all, not "nobody"'],
+    [['--host='], '--host must be an address or a host name, not ""'],
+    [['--host', 'http://x'], '--host must be an address or a host name, not "http://x"'],
     [
       ['--require-preconditions=maybe'],
-      {},
-      ['--require-preconditions must be on or off (true or false), not "maybe"'],
+      '--require-preconditions must be on or off (true or false), not "maybe"',
     ],
     ...[
       'a.example',
@@ -164,68 +160,64 @@ describe('a mistake is named with its option and what it must be', () => {
       'capacitor:localhost',
       'htt ps://a.example',
       'tauri://user@localhost',
-    ].map((written): [string[], Environment, string[]] => [
-      ['--cors', written],
-      {},
-      [
+    ].map(
+      (written): Row => [
+        ['--cors', written],
         '--cors must be a list of * or origins such as https://app.example, without wildcards and paths, ' +
           `not "${written}"`,
       ],
-    ]),
-    ...['ä', 'a,b c', 'a,\u{7f}'].map((written): [string[], Environment, string[]] => [
-      [],
-      { API_KEY: written },
-      [
+    ),
+    ...['ä', 'a,b c', 'a,\u{7f}'].map(
+      (written): Row => [
+        [],
         'API_KEY must be a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of read, write, metrics joined by +, 64 hexadecimal digits after sha256:, and no KEY twice',
+        { API_KEY: written },
       ],
-    ]),
-    ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
-      [],
-      { AUTH: mode },
-      [`--auth "${mode}" needs --api-key or --api-keys-file`],
-    ]),
-    [['--database', 'sqlite:'], {}, [`--database must be ${urlForms}, not "sqlite:"`]],
-    [['--database', 'sqlite::memory:'], {}, [`--database must be ${urlForms}, not "sqlite::memory:"`]],
-    ...['sqlite:~/x.db', 'sqlite:~'].map((url): [string[], Environment, string[]] => [
-      ['--database', url],
-      {},
-      [`--database must be a path without ~, which only a shell replaces by your home folder, not "${url}"`],
-    ]),
-    [['--database', 'sqlite://x.db'], {}, [`--database must be ${urlForms}, not "sqlite://x.db"`]],
-    [['--port'], {}, [needsValue('--port')]],
-    [['--host', '--port', '1'], {}, [needsValue('--host')]],
-    [['--port', '1', '--port=1'], {}, ['--port must be given once']],
-    [['--prot', '1'], {}, ['--prot is not an option; --help lists all options']],
-    [['--database:postgres://u:s3cret@h/db'], {}, ['--database is not an option; --help lists all options']],
-    [['--api-key s3cret'], {}, ['--api-key is not an option; --help lists all options']],
-    [['--api-key of two\nlines'], {}, ['--api-key is not an option; --help lists all options']],
-    [['--tls-keys', 'x'], {}, ['--tls-keys is not an option; --help lists all options']],
-    [['--api-keys3cret'], {}, ['--api-key… is not an option; --help lists all options']],
-    [['--API-KEY-s3cret=x'], {}, ['--API-KEY… is not an option; --help lists all options']],
-    [['--Public=x'], {}, ['--Public is not an option; --help lists all options']],
-    [['--__proto__', 'x'], {}, ['--__proto__ is not an option; --help lists all options']],
-    [['--constructor=x'], {}, ['--constructor is not an option; --help lists all options']],
-    [['-p', '8080'], {}, ['-p is not an option; --help lists all options']],
-    [['--port', '1', 'stray'], {}, ['argument 3 is not expected; --help lists all options']],
-    [['--', 'stray'], {}, ['argument 2 is not expected; --help lists all options']],
-    [['--tls-cert', 'x'], {}, ['--tls-cert and --tls-key must be given together']],
-    [[], { TLS_KEY: 'x' }, ['--tls-cert and --tls-key must be given together']],
-    [['--port', '1', '--grpc-port', '1'], {}, ['--port and --grpc-port must differ, not both be 1']],
+    ),
+    ...['writes', 'all'].map(
+      (mode): Row => [[], `--auth "${mode}" needs --api-key or --api-keys-file`, { AUTH: mode }],
+    ),
+    [['--database', 'sqlite:'], `--database must be ${urlForms}, not "sqlite:"`],
+    [['--database', 'sqlite::memory:'], `--database must be ${urlForms}, not "sqlite::memory:"`],
+    ...['sqlite:~/x.db', 'sqlite:~'].map(
+      (url): Row => [
+        ['--database', url],
+        `--database must be a path without ~, which only a shell replaces by your home folder, not "${url}"`,
+      ],
+    ),
+    [['--database', 'sqlite://x.db'], `--database must be ${urlForms}, not "sqlite://x.db"`],
+    [['--port'], needsValue('--port')],
+    [['--host', '--port', '1'], needsValue('--host')],
+    [['--port', '1', '--port=1'], '--port must be given once'],
+    [['--prot', '1'], '--prot is not an option; --help lists all options'],
+    [['--database:postgres://u:s3cret@h/db'], '--database is not an option; --help lists all options'],
+    [['--api-key s3cret'], '--api-key is not an option; --help lists all options'],
+    [['--api-key of two\nlines'], '--api-key is not an option; --help lists all options'],
+    [['--tls-keys', 'x'], '--tls-keys is not an option; --help lists all options'],
+    [['--api-keys3cret'], '--api-key… is not an option; --help lists all options'],
+    [['--API-KEY-s3cret=x'], '--API-KEY… is not an option; --help lists all options'],
+    [['--Public=x'], '--Public is not an option; --help lists all options'],
+    [['--__proto__', 'x'], '--__proto__ is not an option; --help lists all options'],
+    [['--constructor=x'], '--constructor is not an option; --help lists all options'],
+    [['-p', '8080'], '-p is not an option; --help lists all options'],
+    [['--port', '1', 'stray'], 'argument 3 is not expected; --help lists all options'],
+    [['--', 'stray'], 'argument 2 is not expected; --help lists all options'],
+    [['--tls-cert', 'x'], '--tls-cert and --tls-key must be given together'],
+    [[], '--tls-cert and --tls-key must be given together', { TLS_KEY: 'x' }],
+    [['--port', '1', '--grpc-port', '1'], '--port and --grpc-port must differ, not both be 1'],
     [
       ['--workers', '2', '--database', 'memory:'],
-      {},
-      ['--workers must be 1 with --database memory:, which processes cannot share'],
+      '--workers must be 1 with --database memory:, which processes cannot share',
     ],
-    [['--read-database', 'postgres://h/x'], {}, ['--read-database needs a postgres: database']],
+    [['--read-database', 'postgres://h/x'], '--read-database needs a postgres: database'],
     [
       ['--read-database', 'sqlite:x'],
-      {},
-      ['--read-database must be a URL as postgres://USER@HOST,HOST/NAME, not "sqlite:x"'],
+      '--read-database must be a URL as postgres://USER@HOST,HOST/NAME, not "sqlite:x"',
     ],
   ];
-  for (const [argv, env, expected] of rows) {
+  for (const [argv, expected, env = {}] of rows) {
     it(`${argv.join(' ')} ${Object.entries(env).join(' ')}`.trim(), () => {
-      assert.deepEqual(problems(argv, env), expected);
+      assert.deepEqual(problems(argv, env), [expected]);
     });
   }
 
