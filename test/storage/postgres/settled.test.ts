@@ -6,95 +6,59 @@ import { type FeedState, maxUnbroken, Settled } from '../../../src/storage/postg
 
 const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
+/** What a query finds: the newest position, the last one before a gap, and the writers if it asks for them. */
+function at(newest: number, unbroken: number, writers?: readonly string[]): Partial<FeedState> {
+  return { newest, unbroken, ...(writers && { writers: [...writers] }) };
+}
+
 /** The settled position after each query, and whether the next query needs the list of writers. */
-function positions(...states: Partial<FeedState>[]): [number | undefined, boolean][] {
+function settle(...states: Partial<FeedState>[]) {
   const settled = new Settled();
-  return states.map((state) => {
+  const results = states.map((state) => {
     settled.add({ ...none, ...state });
-    return [settled.position, settled.needsWriters];
+    return { position: settled.position, needs: settled.needsWriters };
   });
+  return { positions: results.map(({ position }) => position), needs: results.map(({ needs }) => needs) };
 }
 
 describe('the settled position of a feed', () => {
   it('is the end of the contiguous positions, and needs no list of the writers for them', () => {
-    const states = [
-      { newest: 3, unbroken: 3, writers: [] },
-      { newest: 5, unbroken: 5 },
-      { newest: 9, unbroken: 7 },
-    ];
-    assert.deepEqual(positions(...states), [
-      [3, false],
-      [5, false],
-      [7, false],
-    ]);
+    const { positions, needs } = settle(at(3, 3, []), at(5, 5), at(9, 7));
+    assert.deepEqual(positions, [3, 5, 7]);
+    assert.deepEqual(needs, [false, false, false]);
   });
 
   it('needs the list of writers at the start, and while a position is missing', () => {
     assert.equal(new Settled().needsWriters, true);
-    const states = [
-      { newest: 3, unbroken: 3, writers: [] },
-      { newest: 5, unbroken: 3 },
-      { newest: 6, unbroken: 6 },
-    ];
-    assert.deepEqual(positions(...states), [
-      [3, false],
-      [3, true],
-      [6, false],
-    ]);
+    const { positions, needs } = settle(at(3, 3, []), at(5, 3), at(6, 6));
+    assert.deepEqual(positions, [3, 3, 6]);
+    assert.deepEqual(needs, [false, true, false]);
   });
 
   it('passes a missing position after all transactions that may have it have ended', () => {
-    const states = [
-      { newest: 5, unbroken: 3, writers: ['a', 'b'] },
-      { newest: 8, unbroken: 3, writers: ['b', 'c'] },
-      { newest: 9, unbroken: 3, writers: ['c'] },
-      { newest: 9, unbroken: 9, writers: [] },
-    ];
-    assert.deepEqual(
-      positions(...states).map(([position]) => position),
-      [3, 3, 5, 9],
-    );
+    const states = [at(5, 3, ['a', 'b']), at(8, 3, ['b', 'c']), at(9, 3, ['c']), at(9, 9, [])];
+    assert.deepEqual(settle(...states).positions, [3, 3, 5, 9]);
   });
 
   it('does not wait for transactions that started after a missing position', () => {
-    const states = [
-      { newest: 5, unbroken: 3, writers: ['a'] },
-      { newest: 5, unbroken: 3, writers: [] },
-      { newest: 8, unbroken: 5, writers: ['a'] },
-    ];
-    assert.deepEqual(
-      positions(...states).map(([position]) => position),
-      [3, 5, 5],
-    );
+    const { positions } = settle(at(5, 3, ['a']), at(5, 3, []), at(8, 5, ['a']));
+    assert.deepEqual(positions, [3, 5, 5]);
   });
 
   it('is never before the removed changes', () => {
-    assert.deepEqual(positions({ newest: 9, gone: 7, unbroken: 7, writers: ['a'] }), [[7, false]]);
+    const { positions, needs } = settle({ newest: 9, gone: 7, unbroken: 7, writers: ['a'] });
+    assert.deepEqual([positions, needs], [[7], [false]]);
   });
 
   it('is unknown on a server that lacks changes of the previous server', () => {
-    const states = [
-      { newest: 9, unbroken: 9, writers: [] },
-      { newest: 7, unbroken: 9 },
-      { newest: 7, unbroken: 7, writers: [] },
-    ];
-    assert.deepEqual(positions(...states), [
-      [9, false],
-      [undefined, true],
-      [7, false],
-    ]);
+    const { positions, needs } = settle(at(9, 9, []), at(7, 9), at(7, 7, []));
+    assert.deepEqual(positions, [9, undefined, 7]);
+    assert.deepEqual(needs, [false, true, false]);
   });
 
   it('does not depend on the writers of a previous server', () => {
-    const states = [
-      { newest: 9, unbroken: 3, writers: ['a'] },
-      { newest: 7, unbroken: 3 },
-      { newest: 7, unbroken: 5, writers: ['b'] },
-    ];
-    assert.deepEqual(
-      positions(...states).map(([position]) => position),
-      [3, undefined, 5],
-    );
+    const { positions } = settle(at(9, 3, ['a']), at(7, 3), at(7, 5, ['b']));
+    assert.deepEqual(positions, [3, undefined, 5]);
   });
 });
 
@@ -111,10 +75,8 @@ it('a read of the feed waits for a write that is still running', async (t) => {
   const pool = { read: async () => states.splice(0, 1) } as unknown as PostgresPool;
   const pages = { read: async () => rows } as unknown as PostgresPool;
   const { changes } = await postgresFeed(pool, pages, 100, assert.fail).read({ after: 0, limit: 10 });
-  assert.deepEqual(
-    changes.map((change) => change.record),
-    [record],
-  );
+  const records = changes.map((change) => change.record);
+  assert.deepEqual(records, [record]);
   assert.equal(states.length, 0);
 });
 
