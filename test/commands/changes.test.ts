@@ -309,10 +309,8 @@ describe('users-service changes', () => {
     syncBuiltinESMExports();
     const state = temporaryFile();
     await runCommand(['changes', '--url', await listenWith(t, 200), '--state', state]);
-    assert.deepEqual(
-      mock.calls.map(({ arguments: given }) => given),
-      [[`${state}.new`, '1\n', { flush: true }]],
-    );
+    const written = mock.calls.map(({ arguments: given }) => given);
+    assert.deepEqual(written, [[`${state}.new`, '1\n', { flush: true }]]);
   });
 
   it('exits with 1 at a response that a retry would not change', async (t) => {

@@ -201,10 +201,8 @@ describe('a signal to the service', () => {
     running.send('SIGINT');
     running.send('SIGINT');
     assert.equal(await running.ended, 0);
-    assert.deepEqual(
-      running.lines.map(({ event }) => event),
-      ['listening', 'draining', 'closed'],
-    );
+    const shown = running.lines.map(({ event }) => event);
+    assert.deepEqual(shown, ['listening', 'draining', 'closed']);
   });
 
   it('SIGINT more than a second after another signal ends the process at once with 130', async (t) => {

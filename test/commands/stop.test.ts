@@ -78,10 +78,8 @@ describe('a command that a signal stops', () => {
     await store.close();
     const { exited } = await interrupt(['export', join(folder, 'all.ndjson'), '--database', database]);
     assert.equal(await exited, 130);
-    assert.deepEqual(
-      (await readdir(folder)).filter((name) => name.endsWith('.ndjson')),
-      [],
-    );
+    const files = (await readdir(folder)).filter((name) => name.endsWith('.ndjson'));
+    assert.deepEqual(files, []);
   });
 
   it('export leaves no empty file if the signal arrives before its file is open', async (t) => {

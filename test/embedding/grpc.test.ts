@@ -81,10 +81,8 @@ describe('addUsersService on a gRPC server with another service', () => {
       });
     assert.equal(String(await call('/host.Echo/Say', Buffer.from('hello'))), 'hello');
     // The bytes of GetUserRequest {id: 1} and User {id: 1, name: "Ada"}.
-    assert.deepEqual(
-      await call('/Users/GetUser', Buffer.from([8, 1])),
-      Buffer.from([8, 1, 18, 3, 65, 100, 97]),
-    );
+    const answer = await call('/Users/GetUser', Buffer.from([8, 1]));
+    assert.deepEqual(answer, Buffer.from([8, 1, 18, 3, 65, 100, 97]));
     let id: unknown;
     await assert.rejects(call('/Users/GetUser', Buffer.from([8, 2])), ({ code, metadata }: ServiceError) => {
       [id] = metadata.get('x-request-id');

@@ -501,10 +501,8 @@ it('calls the store and the observer with the async local storage of each reques
   for (const [i, wire] of wires.entries()) wire.write(heads.slice(3 * i, 3 * i + 3).join(''));
   for (const wire of wires) for (const _ of [1, 2, 3]) await wire.next();
   await until(() => calls.length === 2 * ids.length, 'every request is reported');
-  assert.deepEqual(
-    calls.filter(([, request, found]) => request !== found),
-    [],
-  );
+  const mixed = calls.filter(([, request, found]) => request !== found);
+  assert.deepEqual(mixed, []);
 });
 
 /** A listener whose reads of a user wait for `release`. */

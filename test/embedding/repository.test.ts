@@ -108,8 +108,6 @@ it('a call that a repository aborts itself is a failure, not a request that its 
   const running = await startService(t, { repository, grpcPort: 0, expectFailures: true });
   assert.equal((await fetch(`${running.http}/users/1`)).status, 500);
   assert.equal((await getUser(usersClient(t, running.grpc), 1)).code, status.INTERNAL);
-  assert.deepEqual(
-    running.failures().map((failure) => failure.cause),
-    [cause, cause],
-  );
+  const causes = running.failures().map((failure) => failure.cause);
+  assert.deepEqual(causes, [cause, cause]);
 });

@@ -84,10 +84,8 @@ test('a gRPC call whose deadline passes in the store is reported once', async (t
   const answer = await callWire(session, users, framed(one), { 'grpc-timeout': '100m' });
   assert.equal(answer.code, status.DEADLINE_EXCEEDED);
   assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
-  assert.deepEqual(
-    calls().map((event) => event.status),
-    [status.DEADLINE_EXCEEDED, status.OK],
-  );
+  const statuses = calls().map((event) => event.status);
+  assert.deepEqual(statuses, [status.DEADLINE_EXCEEDED, status.OK]);
 });
 
 const unfinished: readonly [what: string, path: string, headers: OutgoingHttpHeaders, code: status][] = [
@@ -119,10 +117,8 @@ for (const [what, path, headers, code] of unfinished) {
     // A second event for the first call would arrive before the event of this call.
     await getUser(usersClient(t, grpc), 9);
     const ends = calls().filter((event) => event.status !== status.NOT_FOUND);
-    assert.deepEqual(
-      ends.map((event) => [event.path, event.status]),
-      [[path, code]],
-    );
+    const outcomes = ends.map((event) => [event.path, event.status]);
+    assert.deepEqual(outcomes, [[path, code]]);
   });
 }
 
@@ -140,10 +136,8 @@ for (const bytes of [0, 6, 7]) {
       else if (end === 'reset without an error') client.write(resetFrame(1, constants.NGHTTP2_NO_ERROR));
       else client.destroy();
       await until(() => calls().length > 0, 'the call is reported');
-      assert.deepEqual(
-        calls().map((event) => event.status),
-        [status.CANCELLED],
-      );
+      const statuses = calls().map((event) => event.status);
+      assert.deepEqual(statuses, [status.CANCELLED]);
       assert.equal(get.mock.callCount(), 0);
     });
   }
@@ -213,10 +207,9 @@ test('every gRPC call is reported with the request id and trace context of its c
   for (const [id, path, body] of rows) {
     await callWire(session, path, body, { 'x-request-id': id, traceparent });
   }
-  assert.deepEqual(
-    calls().map((event) => [event.id, event.traceparent]),
-    rows.map(([id]) => [id, traceparent]),
-  );
+  const traces = calls().map((event) => [event.id, event.traceparent]);
+  const sent = rows.map(([id]) => [id, traceparent]);
+  assert.deepEqual(traces, sent);
 });
 
 test('a gRPC call without a valid request id is reported with the id that its client receives', async (t) => {
@@ -233,10 +226,7 @@ test('the gRPC API uses no private member of grpc-js, except the one that its cr
   const known = ['_equals', '_read', '_writev', '_final', '_destroy'];
   for (const file of readdirSync(folder).filter((name) => name.endsWith('.ts'))) {
     const names = readFileSync(new URL(file, folder), 'utf8').match(/\b_\w+/g) ?? [];
-    assert.deepEqual(
-      names.filter((name) => !known.includes(name)),
-      [],
-      file,
-    );
+    const unknown = names.filter((name) => !known.includes(name));
+    assert.deepEqual(unknown, [], file);
   }
 });

@@ -190,10 +190,8 @@ test('a failure of the store is reported even after the client has disconnected'
   answer.reject(new Error('the disk is gone'));
   assert.equal((await ended.promise).status, status.CANCELLED);
   await failed.promise;
-  assert.deepEqual(
-    failures().map(({ cause }) => String(cause)),
-    ['Error: the disk is gone'],
-  );
+  const causes = failures().map(({ cause }) => String(cause));
+  assert.deepEqual(causes, ['Error: the disk is gone']);
 });
 
 for (const timeout of ['597H', '00000597H', '35792M', '2147484S']) {
@@ -232,10 +230,8 @@ test('a call whose request is complete only after its deadline does not reach th
   await once(call, 'response');
   call.end();
   await callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 9)));
-  assert.deepEqual(
-    get.mock.calls.map(({ arguments: [id] }) => id),
-    [9],
-  );
+  const asked = get.mock.calls.map(({ arguments: [id] }) => id);
+  assert.deepEqual(asked, [9]);
 });
 
 for (const timeout of ['', '1', '1x', 'S']) {

@@ -37,10 +37,8 @@ for (const [id, code, details, name] of calls) {
     assert.deepEqual(outcome.user, name === undefined ? undefined : { id, name });
     assert.equal(outcome.trailer['x-request-id'], 'r-1');
     const [event] = requests();
-    assert.deepEqual(
-      [event?.face, event?.id, event?.route, event?.path, event?.status],
-      ['grpc', 'r-1', '/Users/GetUser', '/Users/GetUser', code],
-    );
+    const fields = [event?.face, event?.id, event?.route, event?.path, event?.status];
+    assert.deepEqual(fields, ['grpc', 'r-1', '/Users/GetUser', '/Users/GetUser', code]);
     const { durationMs = -1 } = event ?? {};
     assert.ok(durationMs >= 0 && durationMs <= performance.now() - sentAt);
   });

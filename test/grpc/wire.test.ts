@@ -148,10 +148,8 @@ test('metadata that is not valid is ignored, and not printed', async (t) => {
   assert.equal((await call({ 'x-api-key': 'k\u00e9y' })).code, status.UNAUTHENTICATED);
   const others = { 'x-note': '\u009b31m', 'a!b': 'text', 'x-valid-bin': 'AAE' };
   assert.equal((await call({ 'x-api-key': 'key', ...others })).code, status.NOT_FOUND);
-  assert.deepEqual(
-    printed.mock.calls.map((call) => call.arguments),
-    [],
-  );
+  const outputs = printed.mock.calls.map((call) => call.arguments);
+  assert.deepEqual(outputs, []);
 });
 
 const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';

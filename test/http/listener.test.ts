@@ -178,10 +178,8 @@ test('a paused connection is read again after its earlier requests have ended', 
   const bytes = rounds.map((n) => head('GET /hello') + post('/echo', `[${n}]`)).join('');
   const last = head('GET /hello', 'Connection: close');
   const { responses } = await exchange(kit.port, bytes + last, { timeoutMs: 300_000 });
-  assert.deepEqual(
-    responses.map(({ body }) => body),
-    [...rounds.flatMap((n) => ['"hello"', `[${n}]`]), '"hello"'],
-  );
+  const bodies = responses.map(({ body }) => body);
+  assert.deepEqual(bodies, [...rounds.flatMap((n) => ['"hello"', `[${n}]`]), '"hello"']);
 });
 
 test('a client that disconnects aborts its request, and its pipelined requests never start', async (t) => {

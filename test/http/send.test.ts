@@ -55,10 +55,8 @@ test('after each chunk, a stream waits for its turn with the length of the chunk
   const pause = t.mock.method(scheduler, 'pause');
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: new Source(pieces) }) });
   await (await Wire.open(t, port)).write(head('GET /')).next();
-  assert.deepEqual(
-    pause.mock.calls.map(({ arguments: [bytes] }) => bytes),
-    [4, 4, 5],
-  );
+  const lengths = pause.mock.calls.map(({ arguments: [bytes] }) => bytes);
+  assert.deepEqual(lengths, [4, 4, 5]);
 });
 
 test('a stream of unknown length ends an HTTP/1.0 connection, also with keep-alive', async (t) => {
@@ -120,10 +118,8 @@ for (const length of [undefined, 1_000]) {
     assert.deepEqual(await wire.end(), [], 'the client must not get a complete response');
     assert.doesNotMatch(wire.received.toString(), /secret|\r\n0\r\n/);
     assert.equal(kit.thrown.length, 1, 'the error must be reported once');
-    assert.deepEqual(
-      kit.events.map((event) => event.type),
-      ['request'],
-    );
+    const types = kit.events.map((event) => event.type);
+    assert.deepEqual(types, ['request']);
   });
 }
 
@@ -157,10 +153,8 @@ test('a client that disconnects halfway closes the stream, and no failure is rep
   assert.equal((await ended).status, 499);
   assert.equal(kit.face.inFlight, 0);
   await until(() => source?.returned === true, 'the stream is closed');
-  assert.deepEqual(
-    kit.events.filter((event) => event.type === 'failure'),
-    [],
-  );
+  const failures = kit.events.filter((event) => event.type === 'failure');
+  assert.deepEqual(failures, []);
 });
 
 test('a stream is not read further after its client has stopped reading and then disconnects', async (t) => {

@@ -192,9 +192,7 @@ test('a file has the path that requests get from the system, also if the file sy
   const folder = temporaryFolder();
   await writeFile(join(folder, 'a.txt'), 'a');
   const native = t.mock.method(fs.realpathSync, 'native', () => folder);
-  assert.deepEqual(
-    listFiles(folder.toUpperCase()).map(({ plain }) => plain.path),
-    [join(folder, 'a.txt')],
-  );
+  const paths = listFiles(folder.toUpperCase()).map(({ plain }) => plain.path);
+  assert.deepEqual(paths, [join(folder, 'a.txt')]);
   assert.equal(native.mock.callCount(), 1);
 });

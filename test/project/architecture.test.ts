@@ -99,10 +99,8 @@ test('every allowed import between folders is in use', () => {
   const drawn = Object.entries(arrows).flatMap(([room, others]) =>
     others.map((other) => `${room} -> ${other}`),
   );
-  assert.deepEqual(
-    drawn.filter((arrow) => !used.has(arrow)),
-    [],
-  );
+  const unused = drawn.filter((arrow) => !used.has(arrow));
+  assert.deepEqual(unused, []);
 });
 
 test('src/README.md draws the same imports between folders', () => {
@@ -176,29 +174,23 @@ for (const [what, pattern, except] of bans) {
 
 test('no file is longer than 300 lines, and half of the files are no longer than 140', () => {
   const lengths = files.map((file) => ({ file, lines: textOf(file).split('\n').length - 1 }));
-  assert.deepEqual(
-    lengths.filter(({ lines }) => lines > 300),
-    [],
-  );
+  const long = lengths.filter(({ lines }) => lines > 300);
+  assert.deepEqual(long, []);
   const median = lengths.map(({ lines }) => lines).sort((a, b) => a - b)[Math.floor(files.length / 2)] ?? 0;
   assert.ok(median <= 140, `the median is ${median}`);
 });
 
 test('file names are in kebab-case', () => {
-  assert.deepEqual(
-    files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.(ts|cjs)$/.test(file)),
-    [],
-  );
+  const misnamed = files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.(ts|cjs)$/.test(file));
+  assert.deepEqual(misnamed, []);
 });
 
 // The suites of the console share the hook that closes the browser. Node.js runs it as soon as all suites that are
 // declared so far have ended: before the tests of a suite that awaits first, if only these run.
 test('no suite of the console awaits before it declares its tests', () => {
   const suites = globSync('test/console/*.suite.ts', { cwd: root });
-  assert.deepEqual(
-    suites.filter((file) => /^(?!\/\/)\S.*\bawait\b/m.test(textOf(file))),
-    [],
-  );
+  const awaiting = suites.filter((file) => /^(?!\/\/)\S.*\bawait\b/m.test(textOf(file)));
+  assert.deepEqual(awaiting, []);
 });
 
 test('npm test runs each test file once', () => {
@@ -212,8 +204,6 @@ test('npm test runs each test file once', () => {
     ...folders.map(([, folder]) => `test/${folder}/**/!(*.alone).test.ts`),
   ];
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root }));
-  assert.deepEqual(
-    files.filter((file) => file.endsWith('.test.ts')).sort(),
-    globSync('test/**/*.test.ts', { cwd: root }).sort(),
-  );
+  const tests = files.filter((file) => file.endsWith('.test.ts')).sort();
+  assert.deepEqual(tests, globSync('test/**/*.test.ts', { cwd: root }).sort());
 });

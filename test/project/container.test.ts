@@ -75,10 +75,8 @@ test('the steps of the container file build a small image that runs without root
   const lines: Record<string, string>[] = [];
   createInterface({ input: service.stdout }).on('line', (line) => lines.push(JSON.parse(line)));
   await until(() => lines.length === 2, 'the service has printed two lines', 60_000);
-  assert.deepEqual(
-    lines.map(({ event }) => event),
-    ['created', 'listening'],
-  );
+  const shown = lines.map(({ event }) => event);
+  assert.deepEqual(shown, ['created', 'listening']);
   const { http = '' } = lines[1] ?? {};
   const check = async () => {
     const [command = '', ...args] = image.healthCheck;

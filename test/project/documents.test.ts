@@ -45,10 +45,8 @@ test('each relative link of the documentation has an existing file and heading a
 
 test('each npm script in the documentation exists', () => {
   const named = [...documents.values()].flatMap((text) => [...text.matchAll(/npm run ([a-z:-]+)/g)]);
-  assert.deepEqual(
-    named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined),
-    [],
-  );
+  const unknown = named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined);
+  assert.deepEqual(unknown, []);
 });
 
 test('scripts/README.md describes each npm script that runs a file of scripts', () => {
@@ -56,18 +54,14 @@ test('scripts/README.md describes each npm script that runs a file of scripts', 
     rows.map(([cell = '']) => /^`npm run ([a-z:-]+)/.exec(cell)?.[1]),
   );
   const run = Object.keys(scripts).filter((name) => scripts[name]?.includes('scripts/'));
-  assert.deepEqual(
-    run.filter((name) => !described.includes(name)),
-    [],
-  );
+  const missing = run.filter((name) => !described.includes(name));
+  assert.deepEqual(missing, []);
 });
 
 test('each npm script that runs a file of scripts has --help, and rejects unknown arguments', () => {
   const files = Object.values(scripts).flatMap((command) => /scripts\/(?!\S+ ci)\S+\.ts/.exec(command) ?? []);
-  assert.deepEqual(
-    files.filter((file) => !readFileSync(join(root, file), 'utf8').includes('readArguments(')),
-    [],
-  );
+  const others = files.filter((file) => !readFileSync(join(root, file), 'utf8').includes('readArguments('));
+  assert.deepEqual(others, []);
 });
 
 test('each file of scripts is run by an npm script or imported by another file', () => {
@@ -78,10 +72,8 @@ test('each file of scripts is run by an npm script or imported by another file',
   const isUsed = (file: string) =>
     Object.values(scripts).some((command) => command.includes(file)) ||
     texts.some((text) => text.includes(`/${file.replace('scripts/', '')}'`));
-  assert.deepEqual(
-    files.filter((file) => !isUsed(file)),
-    [],
-  );
+  const unused = files.filter((file) => !isUsed(file));
+  assert.deepEqual(unused, []);
 });
 
 test('the CI workflow pins each action to a commit, with its version in a comment', () => {

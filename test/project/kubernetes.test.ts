@@ -225,9 +225,7 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     const page = readFileSync(join(deploy, 'README.md'), 'utf8');
     const [, secret] = /kubectl create secret generic (\S+)/.exec(page) ?? [];
     const literals = [...page.matchAll(/--from-literal=([\w-]+)=/g)].map(([, name]) => name);
-    assert.deepEqual(
-      keys.map(({ name, key }) => [name, key]).sort(),
-      literals.map((literal) => [secret, literal]).sort(),
-    );
+    const found = keys.map(({ name, key }) => [name, key]).sort();
+    assert.deepEqual(found, literals.map((literal) => [secret, literal]).sort());
   });
 });

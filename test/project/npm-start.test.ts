@@ -40,10 +40,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     }
     const [code] = await closed;
     assert.equal(code, 0);
-    assert.deepEqual(
-      events.filter((event) => event !== 'npm'),
-      ['listening', 'draining', 'closed'],
-    );
+    const own = events.filter((event) => event !== 'npm');
+    assert.deepEqual(own, ['listening', 'draining', 'closed']);
   });
 }
 

@@ -119,10 +119,8 @@ describe('the package', () => {
       'scripts',
       'src',
     ]);
-    assert.deepEqual(
-      files.filter((file) => /\.test\.|\.tsx?$/.test(file) && !file.endsWith('.d.ts')),
-      [],
-    );
+    const wrong = files.filter((file) => /\.test\.|\.tsx?$/.test(file) && !file.endsWith('.d.ts'));
+    assert.deepEqual(wrong, []);
   });
 
   it('contains all pages that its README links, except those about the development of the service', async () => {

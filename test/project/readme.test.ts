@@ -93,10 +93,8 @@ it('src/rest/README.md, the example that follows the next links, reads all users
     /^```js\n(const users = .*?)^```$/ms.exec(documents.get('src/rest/README.md') ?? '') ?? [];
   const local = `${code.replace('http://localhost:3000', http)}export { users };`;
   const { users } = await import(`data:text/javascript,${encodeURIComponent(local)}`);
-  assert.deepEqual(
-    users.map(({ name }: { name: string }) => name),
-    names,
-  );
+  const listed = users.map(({ name }: { name: string }) => name);
+  assert.deepEqual(listed, names);
 });
 
 const scriptTools = ['curl', 'jq'];

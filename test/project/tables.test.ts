@@ -228,10 +228,8 @@ test('the documentation has the numbers of connections to PostgreSQL', () => {
   const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
   const { rows } = tableOf('connections');
   const numbers = [calls, feed, pings].map((number) => [number, number]);
-  assert.deepEqual(
-    rows.map((cells) => cells.slice(1).map(Number)),
-    numbers,
-  );
+  const shown = rows.map((cells) => cells.slice(1).map(Number));
+  assert.deepEqual(shown, numbers);
   const text = documents.get('src/storage/README.md') ?? '';
   const sum = calls + feed + pings;
   assert.ok(text.includes(`copies × workers × ${sum} + `), String(sum));
@@ -262,10 +260,8 @@ test('each error message in the documentation is a complete message of the sourc
       (parts) =>
         new RegExp(`^${parts.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.+')}$`),
     );
-  assert.deepEqual(
-    messages.filter((message) => !patterns.some((pattern) => pattern.test(message))),
-    [],
-  );
+  const unexplained = messages.filter((message) => !patterns.some((pattern) => pattern.test(message)));
+  assert.deepEqual(unexplained, []);
   assert.ok(messages.length > 30);
 });
 
@@ -276,16 +272,12 @@ test('the documentation contains every message that PostgreSQL errors are conver
     toDomainError(Object.assign(new Error(code), { severity: 'ERROR', code }), 'final'),
   );
   const expected = [...errors, cannotConnect(undefined), overloaded()].map(({ message }) => message);
-  assert.deepEqual(
-    expected.filter((message) => !messages.includes(message)),
-    [],
-  );
+  const missing = expected.filter((message) => !messages.includes(message));
+  assert.deepEqual(missing, []);
 });
 
 test('the steps of a replicated upgrade name the sequence of each table', () => {
   const page = documents.get('src/storage/README.md') ?? '';
-  assert.deepEqual(
-    recordKinds.filter((kind) => !page.includes(`\`${kind}_id_seq\``)),
-    [],
-  );
+  const missing = recordKinds.filter((kind) => !page.includes(`\`${kind}_id_seq\``));
+  assert.deepEqual(missing, []);
 });

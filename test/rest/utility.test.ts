@@ -74,10 +74,8 @@ test('/health/ready returns 503 while draining without reporting a failure, and 
   assert.equal((await send(http, 'POST /users', { json: { name: 'Ann' } })).status, 201);
   await service.close({ timeoutMs: 0 });
   await closing;
-  assert.deepEqual(
-    events.filter(({ type }) => type === 'failure'),
-    [],
-  );
+  const failures = events.filter(({ type }) => type === 'failure');
+  assert.deepEqual(failures, []);
 });
 
 test('/info returns the method, path and headers of the request', async (t) => {
@@ -143,10 +141,8 @@ for (const body of echoed) {
 test('/echo accepts a byte order mark, a charset and a body in several chunks', async (t) => {
   const { http, port } = await startService(t);
   const type = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
-  assert.equal(
-    (await send(http, 'POST /echo', { body: '\ufeff[1]', headers: type })).text,
-    '{"youSent":[1]}',
-  );
+  const echoed = (await send(http, 'POST /echo', { body: '\ufeff[1]', headers: type })).text;
+  assert.equal(echoed, '{"youSent":[1]}');
   const { responses } = await exchange(
     port,
     'POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n' +

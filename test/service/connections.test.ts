@@ -179,10 +179,8 @@ test('with maxConnections 0, both ports accept more connections at once than the
     for (const socket of sockets) server.emit('connection', socket);
     await Promise.all(sockets.map((socket) => once(socket.destroy(), 'close')));
   }
-  assert.deepEqual(
-    events.map(({ type }) => type),
-    ['listening'],
-  );
+  const types = events.map(({ type }) => type);
+  assert.deepEqual(types, ['listening']);
 });
 
 const isLinux = process.platform === 'linux';

@@ -54,10 +54,8 @@ describe('a request under way when the service closes', () => {
     const { status, headers } = await slow.next();
     assert.deepEqual([status, headers['connection']], [200, 'close']);
     assert.ok((await closing) < 30_000, 'the service waited for the deadline');
-    assert.deepEqual(
-      events.map(({ type }) => type),
-      ['listening', 'request', 'draining', 'request', 'closed'],
-    );
+    const types = events.map(({ type }) => type);
+    assert.deepEqual(types, ['listening', 'request', 'draining', 'request', 'closed']);
   });
 
   it('is aborted together with its store call at the deadline', async (t) => {

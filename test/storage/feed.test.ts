@@ -65,10 +65,8 @@ for (const [name, open] of Object.entries(stores)) {
       const after = await feed.position();
       await store.users.delete(1);
       const changes = await follow(feed, ({ length }) => length === 4, { after });
-      assert.deepEqual(
-        changes.map(({ record }) => record.id),
-        [2, 5, 9, 1],
-      );
+      const ids = changes.map(({ record }) => record.id);
+      assert.deepEqual(ids, [2, 5, 9, 1]);
     });
 
     it('continues after an import at the time in microseconds, which no source has reached', async (t) => {

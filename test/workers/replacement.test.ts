@@ -69,10 +69,8 @@ it('workers are replaced one by one on several SIGHUP, fail no request, and thei
   await untilWorkers(async () => (await workersOf(running)).length === 2, 'all workers are replaced');
   assert.deepEqual(await stop(), []);
   const after = await workersOf(running);
-  assert.deepEqual(
-    after.filter((pid) => before.includes(pid)),
-    [],
-  );
+  const kept = after.filter((pid) => before.includes(pid));
+  assert.deepEqual(kept, []);
   // The last worker reports its counters when it stops.
   await counted(t, running, 12);
   assert.equal(healthOf(await scrape(t, running)), 12);

@@ -249,14 +249,10 @@ describe('the death of a worker during a replacement', () => {
     await pool.start();
     await pool.reload();
     const keeps = 'a new worker exited, so the remaining old workers keep serving';
-    assert.deepEqual(
-      forks.slice(0, 2).map(({ received }) => received),
-      [['stop'], []],
-    );
-    assert.deepEqual(
-      events.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
-      ['listening', 'a worker exited: code 7', keeps, 'warning'],
-    );
+    const received = forks.slice(0, 2).map(({ received }) => received);
+    assert.deepEqual(received, [['stop'], []]);
+    const shown = events.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type));
+    assert.deepEqual(shown, ['listening', 'a worker exited: code 7', keeps, 'warning']);
   });
 });
 
@@ -506,10 +502,8 @@ describe('a stop message during the start of a worker', () => {
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
     const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off'], { env: asWorker });
     assert.equal(code, 0);
-    assert.deepEqual(
-      servers.map(({ listening }) => listening),
-      [false],
-    );
+    const listening = servers.map(({ listening }) => listening);
+    assert.deepEqual(listening, [false]);
   });
 });
 

@@ -36,10 +36,8 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     }
     assert.equal(await ended, 0);
     for (const pid of workers) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
-    assert.deepEqual(
-      running.lines.map(({ event }) => event).filter((event) => event !== 'request'),
-      ['created', 'listening', 'draining', 'closed'],
-    );
+    const events = running.lines.map(({ event }) => event).filter((event) => event !== 'request');
+    assert.deepEqual(events, ['created', 'listening', 'draining', 'closed']);
   });
 
   it('workers count lost lines of the log in the metrics, and exit when their primary is killed', async (t) => {
@@ -65,10 +63,9 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     await all.test('workers serve the same ports over the same file', async (t) => {
       assert.equal((await workersOf(running)).length, 2);
       const ids = await Promise.all(Array.from({ length: 40 }, (_, n) => create(running.http, `user ${n}`)));
-      assert.deepEqual(
-        ids.sort((a, b) => a - b),
-        Array.from({ length: 40 }, (_, n) => n + 1),
-      );
+      const all = Array.from({ length: 40 }, (_, n) => n + 1);
+      const sorted = ids.sort((a, b) => a - b);
+      assert.deepEqual(sorted, all);
       for (let n = 0; n < 4; n += 1) {
         assert.equal((await getUser(usersClient(t, running.grpc), 1)).user?.id, 1);
       }

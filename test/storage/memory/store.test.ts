@@ -90,10 +90,8 @@ it('a memory store adds the deletions of the posts of a user in the order of the
   const after = await feedOf(store).position();
   await store.users.delete(1);
   const { changes } = await feedOf(store).read({ after, limit: 10 });
-  assert.deepEqual(
-    changes.map(({ type, record }) => `${type} ${record.id}`),
-    ['post.deleted 1', 'post.deleted 2', 'user.deleted 1'],
-  );
+  const shown = changes.map(({ type, record }) => `${type} ${record.id}`);
+  assert.deepEqual(shown, ['post.deleted 1', 'post.deleted 2', 'user.deleted 1']);
 });
 
 describe('a store with gaps between its positions', () => {

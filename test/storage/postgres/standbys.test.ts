@@ -82,10 +82,8 @@ it('reads from standbys', async (all) => {
       const after = (await store.changes?.position()) ?? 0;
       const id = await create(store, 'followed');
       const page = await store.changes?.read({ after, limit: 10 });
-      assert.deepEqual(
-        page?.changes.map(({ record }) => record.id),
-        [id],
-      );
+      const ids = page?.changes.map(({ record }) => record.id);
+      assert.deepEqual(ids, [id]);
       return reads.filter(({ outcome }) => outcome === 'answered').length >= 20;
     }, 'the standby completes 20 reads');
   });

@@ -101,10 +101,8 @@ describe('opening a PostgreSQL store', () => {
     const start = () => run(process.execPath, ['--input-type=module', '-e', script, url]);
     const outputs = await Promise.all(Array.from({ length: 4 }, start));
     const ids = outputs.map(({ stdout }) => Number(stdout));
-    assert.deepEqual(
-      ids.sort((a, b) => a - b),
-      [1, 2, 3, 4],
-    );
+    const sorted = ids.sort((a, b) => a - b);
+    assert.deepEqual(sorted, [1, 2, 3, 4]);
   });
 
   it('works for ten stores of one process that start at once on an empty database', async (t) => {

@@ -41,10 +41,8 @@ describe('several processes on one SQLite file', () => {
   it('all start when four open a new file at once', async () => {
     const path = join(temporaryFolder(), 'new', 'users.db');
     const ids = await Promise.all(Array.from({ length: 4 }, () => outputOf(start('create', path))));
-    assert.deepEqual(
-      ids.map(Number).toSorted((a, b) => a - b),
-      [1, 2, 3, 4],
-    );
+    const sorted = ids.map(Number).toSorted((a, b) => a - b);
+    assert.deepEqual(sorted, [1, 2, 3, 4]);
   });
 
   it('all start when four threads repeatedly open a new file at the same moment', async (t) => {
