@@ -2,6 +2,7 @@ import type { TestContext } from 'node:test';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import type { TestPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
+import { closeAfter } from '../../support/close-after.ts';
 
 /**
  * Returns a function that creates a database with the empty tables of a store. It copies one, because creating the
@@ -20,13 +21,12 @@ export function preparedDatabases(postgres: TestPostgres): () => Promise<string>
   };
 }
 
-/** Opens a store with these options, and a session, in a new database. */
-export function storesOf(postgres: TestPostgres, defaults: PostgresStoreOptions = {}) {
+/** Returns a function that opens a store and a session in a new database. */
+export function storesOf(postgres: TestPostgres) {
   const createDatabase = preparedDatabases(postgres);
-  return async (t: TestContext, options: PostgresStoreOptions = {}) => {
+  return async (t: TestContext, options?: PostgresStoreOptions) => {
     const url = await createDatabase();
-    const store = await openPostgresStore(url, { ...defaults, ...options });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openPostgresStore(url, options));
     return { store, url, session: await openSession(t, url) };
   };
 }
