@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect } from 'node:util';
-import { keyed, userQuery } from '../../../src/conformance/fixture.ts';
+import { keyed } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
@@ -39,15 +39,6 @@ describe('two stores with one database', () => {
     const other = closeAfter(t, await openPostgresStore(url, patient));
     return [store, other, url];
   }
-
-  it('accept cursors of each other', async (t) => {
-    const [one, other] = await openTwo(t);
-    for (const name of ['a', 'b', 'c']) await one.users.create({ name });
-    const query = userQuery('sort=-name&limit=1');
-    const { next: after = [] } = await one.users.list(query);
-    const page = await other.users.list({ ...query, start: { after } });
-    assert.deepEqual(page.items, [{ id: 2, name: 'b' }]);
-  });
 
   it('accept exactly one of many changes to a version', async (t) => {
     const stores = await openTwo(t);

@@ -101,16 +101,6 @@ describe('several processes on one SQLite file', () => {
     assert.ok((await store.users.count({})) >= ours.length + theirs.length);
   });
 
-  it('accept cursors of each other', async (t) => {
-    const path = join(temporaryFolder(), 'users.db');
-    const [one, other] = [await openSqliteStore(path), await openSqliteStore(path)];
-    t.after(() => Promise.all([one.close(), other.close()]));
-    for (const name of ['a', 'b']) await one.users.create({ name });
-    const { next: after = [] } = await one.users.list(userQuery('limit=1'));
-    const { items } = await other.users.list({ ...userQuery(), start: { after } });
-    assert.deepEqual(items, [{ id: 2, name: 'b' }]);
-  });
-
   it('keep every acknowledged write of a process that is killed under load', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const child = start('load', path);
