@@ -16,20 +16,36 @@ export interface Pacer {
  */
 export class PacedSocket extends Duplex {
   readonly #socket: Socket;
-  readonly #slices: AsyncGenerator<Buffer, null>;
+  /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
+  #onRead = (): void => undefined;
 
   constructor(socket: Socket, pacer: Pacer) {
     super({ readableHighWaterMark: 1 });
     this.#socket = socket;
-    this.#slices = slicesOf(socket, pacer);
     socket.on('close', () => this.destroy());
+    // It fails only when the socket closes.
+    this.#readSlices(pacer).catch(() => undefined);
   }
 
-  // HTTP/2 reads nothing while its client reads nothing.
+  async #readSlices(pacer: Pacer): Promise<void> {
+    const packets: AsyncIterable<Buffer> = this.#socket.iterator({ destroyOnReturn: false });
+    for await (const bytes of packets) {
+      for (let start = 0; start < bytes.length; start += sliceBytes) {
+        // Most packets are short, and the event loop is usually free.
+        if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
+        const isRead = this.push(bytes.subarray(start, start + sliceBytes));
+        if (!isRead) {
+          await new Promise<void>((resolve) => {
+            this.#onRead = resolve;
+          });
+        }
+      }
+    }
+    this.push(null);
+  }
+
   override _read(): void {
-    const next = this.#slices.next().then(({ value }) => this.push(value));
-    // It fails only when the socket closes.
-    next.catch(() => undefined);
+    this.#onRead();
   }
 
   // HTTP/2 writes several short chunks at a time.
@@ -45,17 +61,4 @@ export class PacedSocket extends Duplex {
     this.#socket.destroy();
     done(error);
   }
-}
-
-/** The packets of a socket in slices, and `null` at its end. */
-async function* slicesOf(socket: Socket, pacer: Pacer): AsyncGenerator<Buffer, null> {
-  const packets: AsyncIterable<Buffer> = socket.iterator({ destroyOnReturn: false });
-  for await (const bytes of packets) {
-    for (let start = 0; start < bytes.length; start += sliceBytes) {
-      // Most packets are short, and the event loop is usually free.
-      if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
-      yield bytes.subarray(start, start + sliceBytes);
-    }
-  }
-  return null;
 }
