@@ -102,7 +102,7 @@ function cancelError(call: { getDeadline(): unknown }): DomainError {
 
 /** Begins to measure a call of a known method. */
 function callReporter(observe: Observe, path: string, longLived = false) {
-  const report = reporter(observe, { path, route: path, longLived });
+  const report = reporter(observe, path, path, longLived);
   return (metadata: Metadata, code: status): void => {
     const traceparent = text(metadata, 'traceparent');
     report({ id: idOf(metadata), status: code, traceparent, key: keyNames.get(metadata) });

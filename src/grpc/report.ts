@@ -6,11 +6,12 @@ export const idName = 'x-request-id';
 const unknown = 2;
 
 /** Begins to measure a call. Returns the function that reports its end. */
-export function reporter(observe: Observe, call: Pick<RequestEvent, 'path' | 'route' | 'longLived'>) {
+export function reporter(observe: Observe, path: string, route: string | undefined, longLived = false) {
   const startedAt = performance.now();
   return (end: Pick<RequestEvent, 'id' | 'status' | 'traceparent' | 'key'>): void => {
     const durationMs = performance.now() - startedAt;
-    observe({ type: 'request', face: 'grpc', method: 'POST', durationMs, ...call, ...end });
+    // At the end of a literal, a spread would take ten times as long.
+    observe({ ...end, type: 'request', face: 'grpc', method: 'POST', path, route, longLived, durationMs });
   };
 }
 
@@ -26,7 +27,7 @@ export function reportRejection(
 ): void {
   const { respond } = stream;
   const path = headers[':path']?.replace(/\?.*/, '') ?? '';
-  const report = reporter(observe, { path, route: undefined });
+  const report = reporter(observe, path, undefined);
   stream.respond = (head, options) => {
     const response = head as OutgoingHttpHeaders;
     if (options?.endStream && response[idName] === undefined) {
