@@ -78,7 +78,7 @@ function removeDots(reflection: ReflectionService): void {
     const indexes = Reflect.get(reflection, version);
     for (const index of ['files', 'symbols', 'services']) {
       const entries = Object.entries(indexes[index]).map(([name, value]) => [name.replace(/^\./, ''), value]);
-      indexes[index] = { __proto__: null, ...Object.fromEntries(entries) };
+      indexes[index] = Object.assign(Object.create(null), Object.fromEntries(entries));
     }
   }
 }
