@@ -43,6 +43,12 @@ const lasting = `{
   };
 }`;
 
+// A message waits for 1.5 s after the one before it. The test of this pause has a clock, all others would only wait.
+const hasty = `{
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout = (task, ms, ...values) => setTimeout(task, ms === 1_500 ? 0 : ms, ...values);
+}`;
+
 // All suites of this process share one browser and its pages.
 after(closeBrowser);
 
@@ -94,6 +100,7 @@ async function newPage(clock: boolean): Promise<Page> {
   await context.addInitScript({ content: undrawn + lasting });
   // A clock cannot be removed from a window, so only tests with a clock use this window again.
   if (clock) await context.clock.install();
+  else await context.addInitScript({ content: hasty });
   return context.newPage();
 }
 
