@@ -36,7 +36,12 @@ export function addHealth(server: Server, streams: OpenStreams) {
   };
 }
 
-type ReflectionHandler = handleBidiStreamingCall<unknown, unknown>;
+type ReflectionRequest = { fileContainingSymbol?: string };
+interface ReflectionResponse {
+  originalRequest?: ReflectionRequest;
+  listServicesResponse?: { service: { name: string }[] };
+}
+type Reflect = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
 /** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
 export function addReflection(server: Server, streams: OpenStreams): void {
@@ -47,21 +52,12 @@ export function addReflection(server: Server, streams: OpenStreams): void {
   while (reader.nextField()) fileDescriptorProtos.push(Buffer.from(reader.readBytes()));
   // Use the descriptors of protoc, because those of proto-loader are wrong for map fields.
   const format = 'Protocol Buffer 3 EnumDescriptorProto';
-  const reflection = new ReflectionService({ files: { format, type: {}, fileDescriptorProtos } });
-  removeDots(reflection);
-  reflection.addToServer({
+  new ReflectionService({ files: { format, type: {}, fileDescriptorProtos } }).addToServer({
     addService: (service, implementation) => {
-      const reflect = implementation['ServerReflectionInfo'] as ReflectionHandler;
-      const ServerReflectionInfo: ReflectionHandler = (call) => {
+      const reflect = packageless(implementation['ServerReflectionInfo'] as Reflect);
+      const ServerReflectionInfo: Reflect = (call) => {
         // A response to another request would be an error after the end, and the client would not receive the status.
         track(streams, call, () => call.pause().end());
-        const write = call.write.bind(call);
-        call.write = (response: unknown) => {
-          const isDrained = write(response);
-          // Do not read further requests of a client that does not read its responses.
-          if (!isDrained) call.pause().once('drain', () => call.resume());
-          return isDrained;
-        };
         reflect(call);
       };
       server.addService(service, { ServerReflectionInfo });
@@ -70,15 +66,28 @@ export function addReflection(server: Server, streams: OpenStreams): void {
 }
 
 /**
- * In the indexes of \@grpc/reflection 1.0.4, a name without a package has a leading dot (".Users"), unlike in requests
- * of all clients. They also have the names of `Object.prototype`, for which a client would get an empty file.
+ * \@grpc/reflection 1.0.4 knows a name without a package only with a leading dot (".Users"), unlike all clients. Our
+ * contract has no package: its names are those outside "grpc.".
  */
-function removeDots(reflection: ReflectionService): void {
-  for (const version of ['v1', 'v1Alpha']) {
-    const indexes = Reflect.get(reflection, version);
-    for (const index of ['files', 'symbols', 'services']) {
-      const entries = Object.entries(indexes[index]).map(([name, value]) => [name.replace(/^\./, ''), value]);
-      indexes[index] = Object.assign(Object.create(null), Object.fromEntries(entries));
-    }
-  }
+function packageless(reflect: Reflect): Reflect {
+  return (call) => {
+    // Registered before `reflect`, so that its listener receives the name with the dot.
+    call.on('data', (request: ReflectionRequest) => {
+      const symbol = request.fileContainingSymbol;
+      if (symbol !== undefined && !symbol.startsWith('grpc.')) request.fileContainingSymbol = `.${symbol}`;
+    });
+    const write = call.write.bind(call);
+    call.write = (response: ReflectionResponse) => {
+      for (const service of response.listServicesResponse?.service ?? [])
+        service.name = service.name.replace(/^\./, '');
+      const { originalRequest: asked = {} } = response;
+      if (asked.fileContainingSymbol)
+        asked.fileContainingSymbol = asked.fileContainingSymbol.replace(/^\./, '');
+      const isDrained = write(response);
+      // Do not read further requests of a client that does not read its responses.
+      if (!isDrained) call.pause().once('drain', () => call.resume());
+      return isDrained;
+    };
+    reflect(call);
+  };
 }
