@@ -424,6 +424,28 @@ describe('writing log lines', () => {
     assert.deepEqual([log.all('event'), log.all('count')], [['dropped'], [100]]);
   });
 
+  it('ends only after a slow reader has accepted the number of lines that were lost', async () => {
+    const disk = fullDisk(0);
+    const log = createLog('json', disk.sink, '1.2.3');
+    log.observe({ type: 'draining' });
+    let writes = 0;
+    const { promise: written, resolve: onWrite } = Promise.withResolvers<void>();
+    disk.sink.write = () => {
+      writes += 1;
+      Object.assign(disk.sink, { writableLength: 1 });
+      onWrite();
+    };
+    let isEnded = false;
+    const ended = log.end().then(() => {
+      isEnded = true;
+    });
+    await written;
+    await new Promise(setImmediate);
+    assert.deepEqual([writes, isEnded], [1, false]);
+    Object.assign(disk.sink, { writableLength: 0 });
+    await ended;
+  });
+
   it('does not keep a process running after the end, even with the number of a flood', async () => {
     const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
     const before = timers();
