@@ -152,6 +152,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         await sent;
         assert.equal(await textAfter('#detail form .actions'), '"Waiting for the service…"');
         assert.deepEqual(await form.boundingBox(), place, 'the form grows');
+        assert.equal(await form.getByLabel('Name').isEditable(), false);
         // Without a response, the console would cancel it after 15 s.
         const failed = page.waitForEvent('requestfailed', { timeout: 10_000 });
         await form.getByRole('button', { name: 'Discard' }).click();
