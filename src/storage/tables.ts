@@ -34,7 +34,10 @@ export const tables: Readonly<Record<RecordKind, Table>> = {
   }),
 };
 
-/** Describes a table by the column of each field of its records. A field without a column does not compile. */
+/**
+ * Describes a table by the column of each field of its records. A field without a column does not compile. The keys come
+ * first, then the columns that a change can set, then the version: `patched` relies on this order.
+ */
 function describe<Kind extends RecordKind>(
   kind: Kind,
   fields: Readonly<Record<keyof Records[Kind] & string, Omit<Column, 'field'>>>,
@@ -54,6 +57,7 @@ function describe<Kind extends RecordKind>(
     keys,
     /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
     given,
+    /** The columns that a change of a record can set. */
     edited,
     /** The columns of a list: all except the version. */
     listed: columns.filter(({ name }) => name !== 'version'),
