@@ -59,7 +59,7 @@ export const serve: Command = {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
     } finally {
       // Otherwise its connection to the primary would keep a worker alive that has failed to start.
-      worker?.close();
+      await worker?.close();
       await log.end();
     }
     // If the reader of the log has stopped reading, its pipe would keep the process alive.

@@ -88,11 +88,12 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
       });
     },
     ready: (addresses: Addresses): unknown => send({ ready: addresses }),
-    /** Disconnects from the primary, so that the process can end. */
-    close(): void {
+    /** Disconnects from the primary, so that the process can end. Until then, it returns connections that it gets. */
+    async close(): Promise<void> {
       // Counts since the last report would be lost with the process.
       report();
       worker.disconnect();
+      await once(worker, 'disconnect');
     },
   };
 }

@@ -488,7 +488,8 @@ describe('a stop message during the start of a worker', () => {
   });
 
   it('a worker that receives the stop message before its port is open ends, and closes the port', async (t) => {
-    const worker = Object.assign(fakeWorker(), { disconnect: () => undefined });
+    const fake = fakeWorker();
+    const worker = Object.assign(fake, { disconnect: () => setImmediate(() => fake.emit('disconnect')) });
     Object.assign(cluster, { worker });
     t.after(() => Reflect.deleteProperty(cluster, 'worker'));
     const { listen } = Server.prototype;

@@ -16,8 +16,11 @@ import { create, type Pool, scrapeBoth, start, untilWorkers, workersOf } from '.
 const noPrlimit = { skip: hasTool('prlimit') ? false : 'no prlimit, which Linux has in util-linux' };
 
 describe('a pool of workers', { concurrency: 4 }, () => {
-  it('workers stop on SIGTERM after running requests have completed, and no process remains', async (t) => {
-    const running = await start(t, ['--drain-idle-ms', '8000', '--drain-timeout-ms', '2147483647']);
+  it('workers stop on SIGTERM after running requests have completed, then disconnect from their primary, and no process remains', async (t) => {
+    // The primary reports the exit code as a failure. A connection on its way to a connected worker would be lost.
+    const code = `process.once('exit', () => process.connected && process.exit(9))`;
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
+    const running = await start(t, ['--drain-idle-ms', '8000', '--drain-timeout-ms', '2147483647'], env);
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
     for (const wire of wires) wire.write(head('GET /health'));
