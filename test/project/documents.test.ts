@@ -43,6 +43,17 @@ test('each relative link of the documentation has an existing file and heading a
   assert.deepEqual(broken, []);
 });
 
+test('each TypeScript file that src/README.md names exists', () => {
+  const existing = globSync('{src,test}/**/*.ts', { cwd: root });
+  const named = [...(documents.get('src/README.md') ?? '').matchAll(/`([\w/.-]+\.ts)`/g)];
+  const missing = named.filter(([, name]) => !existing.some((path) => `/${path}`.endsWith(`/${name}`)));
+  assert.ok(named.length > 0);
+  assert.deepEqual(
+    missing.map(([, name]) => name),
+    [],
+  );
+});
+
 test('each npm script in the documentation exists', () => {
   const named = [...documents.values()].flatMap((text) => [...text.matchAll(/npm run ([a-z:-]+)/g)]);
   const unknown = named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined);
