@@ -10,7 +10,7 @@ export function reporter(observe: Observe, path: string, route: string | undefin
   const startedAt = performance.now();
   return (end: Pick<RequestEvent, 'id' | 'status' | 'traceparent' | 'key'>): void => {
     const durationMs = performance.now() - startedAt;
-    // At the end of a literal, a spread would take ten times as long.
+    // The spread comes first, because V8 copies it much faster than at the end.
     observe({ ...end, type: 'request', face: 'grpc', method: 'POST', path, route, longLived, durationMs });
   };
 }

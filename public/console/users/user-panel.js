@@ -61,7 +61,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       if (signal.aborted) return;
       if (hasStatus(error, 404)) showMissing(id);
       else if (loaded === undefined) showFailure(state, 'The user could not be read', error, load);
-      // A message moves no form. The user that was read before stays, and the feed of changes keeps it up to date.
+      // A message moves no form. If the user that was read before is outdated, a save is a conflict.
       else announce(`The user could not be read again: ${explain(error)}`);
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
