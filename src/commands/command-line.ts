@@ -93,6 +93,11 @@ export async function write(stream: Writable, text: string, flush = false): Prom
   await promisify<void>((done) => stream.write(text, done))();
 }
 
+/** Writes a text to read. A reader that closes the pipe early, such as `head`, has read what it needs. */
+export async function print(stream: Writable, text: string): Promise<void> {
+  await write(stream, text).catch((error) => error.code === 'EPIPE' || Promise.reject(error));
+}
+
 /** Breaks a text of a help into lines of at most 80 columns, the width of many terminals. The first has no indent. */
 export function wrap(text: string, indent: string): string {
   return text.replaceAll(new RegExp(`(.{1,${80 - indent.length}})(?: |$)`, 'g'), `${indent}$1\n`).trim();

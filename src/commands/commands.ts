@@ -1,4 +1,4 @@
-import { type Command, type CommandContext, packageVersion, readArguments, write } from './command-line.ts';
+import { type Command, type CommandContext, packageVersion, print, readArguments } from './command-line.ts';
 import { describeError, isInvalid, UsageError, withoutPasswords, withoutSecret } from './errors.ts';
 
 // Imported on demand, because loading the modules of all commands would delay the start of the service.
@@ -36,7 +36,7 @@ export async function run(context: CommandContext): Promise<number> {
     const asksHelp = has('--help', '-h');
     if (!asksHelp && !has('--version', '-v'))
       return (await command.run(context, readArguments(args, command))) ?? 0;
-    await write(stdout, asksHelp ? command.help : `${packageVersion}\n`);
+    await print(stdout, asksHelp ? command.help : `${packageVersion}\n`);
     return 0;
   } catch (error) {
     return printError(error, stderr);

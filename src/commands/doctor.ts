@@ -3,7 +3,7 @@ import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
 import { schemeOf } from '../storage/open.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
-import { type Command, write } from './command-line.ts';
+import { type Command, print } from './command-line.ts';
 import { describeError, isInvalid, UsageError, withoutPasswords } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
@@ -42,7 +42,7 @@ export const doctor: Command = {
     for (const examine of examinations) {
       for (const { level, what, remedy } of await examine().catch((error) => failed(error))) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
-        await write(stdout, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
+        await print(stdout, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
       }
     }

@@ -8,7 +8,7 @@ import type { Addresses, Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import { type Command, type CommandContext, onStop, packageVersion, write } from './command-line.ts';
+import { type Command, type CommandContext, onStop, packageVersion, print } from './command-line.ts';
 import { describeError, isInvalid, UsageError } from './errors.ts';
 import { fileExaminations, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
@@ -42,7 +42,7 @@ export const serve: Command = {
     const { config, settings } = parsed;
     if (flags['print-config'] !== undefined) {
       await readFiles(parsed);
-      await write(stdout, printConfig(parsed));
+      await print(stdout, printConfig(parsed));
       return 0;
     }
     const isPretty = settings.log.source === 'default' && stdout.isTTY === true;

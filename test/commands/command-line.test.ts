@@ -81,6 +81,14 @@ describe('help and version', () => {
     });
   }
 
+  for (const argv of [['--help'], ['version'], ['--print-config']]) {
+    it(`${argv} succeeds if its reader closes the pipe early`, async () => {
+      const writeError = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+      const { code, stderr } = await runCommand(argv, { writeError });
+      assert.deepEqual([code, stderr], [0, '']);
+    });
+  }
+
   it('--print-config does not start the service and prints no secret', async () => {
     const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunt\nhunter2@h/x' };
     const { code, stdout, stderr } = await runCommand(['--print-config', '--port', '1'], { env });

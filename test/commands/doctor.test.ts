@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
@@ -49,6 +50,13 @@ describe('users-service doctor', () => {
     );
     assert.match(stdout, /\nok {4}HTTP port: any free one\nok {4}gRPC port: any free one\n$/);
     assert.deepEqual(await readdir(folder), []);
+  });
+
+  it('has the same exit code if its reader closes the pipe early', async () => {
+    const child = spawn(process.execPath, [main, 'doctor', ...free, '--database', 'memory:']);
+    child.stdout.destroy();
+    const [errors, [code]] = await Promise.all([child.stderr.toArray(), once(child, 'close')]);
+    assert.deepEqual([code, errors], [0, []]);
   });
 
   it('exits with 3 for a warning, and with 1 for a failure', async () => {
