@@ -46,7 +46,7 @@ export async function startProcess(
   const listening = Promise.withResolvers<Record<string, unknown>>();
   createInterface({ input: child.stdout }).on('line', (line) => {
     // After a kill, the last line may be incomplete.
-    if (!line.endsWith('}')) return;
+    if (child.killed && !line.endsWith('}')) return;
     const event: Record<string, unknown> = JSON.parse(line);
     lines.push(event);
     if (event['event'] === 'listening') listening.resolve(event);
