@@ -119,8 +119,8 @@ export async function readAll(
 }
 
 /**
- * All records of a store, in the order in which they can be imported. With `lastIds`, records that are created meanwhile
- * are left out: posts are read after users, so the user of a new post could be missing.
+ * All records of a store, in the order in which they can be imported. With `lastIds`, records created meanwhile are
+ * left out: posts are read after users, so the user of a new post could be missing.
  */
 export async function* readStore(store: Store, lastIds?: LastIds): AsyncGenerator<Batch, void> {
   for (const kind of recordKinds) yield* readKind(store, kind, lastIds);

@@ -77,8 +77,8 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
 }
 
 /**
- * Reads the rest of a body for a while, and then cancels it. Some hosts close the connection when the body is cancelled,
- * so their clients would not receive a response that comes before the end of the body.
+ * Reads the rest of a body for a while, and then cancels it. Some hosts close the connection when a body is cancelled,
+ * so their clients would not receive a response that comes before its end.
  */
 async function discard(reader: ReadableStreamDefaultReader, isOfIterable: boolean): Promise<void> {
   let isLate = false;
