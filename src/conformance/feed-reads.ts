@@ -10,7 +10,7 @@ const filters: readonly (readonly [
   filter: Pick<ChangeQuery, 'types' | 'userId'>,
   ids: string[],
 ])[] = [
-  ['one type', { types: ['post.created'] }, ['post.created 1', 'post.created 2', 'post.created 3']],
+  ['one type', { types: ['user.created'] }, ['user.created 1', 'user.created 2']],
   [
     'several types',
     { types: ['user.deleted', 'user.updated', 'post.updated', 'post.deleted'] },
