@@ -669,15 +669,15 @@ describe('copy', () => {
     assert.match(stdout, /^copied 10 records, /);
   });
 
-  /** Calls `write` once while a store is copied, after all of its users were read. */
-  function writeDuringCopy(t: TestContext, source: string, write: (store: Store) => Promise<unknown>): void {
-    const scheme = storeSchemes.find(({ pattern }) => pattern.test(source));
+  /** Calls `write` each time that a command has read all users of a store. */
+  function writeDuringCopy(t: TestContext, to: string, write: (store: Store) => Promise<unknown>): void {
+    const scheme = storeSchemes.find(({ pattern }) => pattern.test(to));
     assert.ok(scheme);
     const { open } = scheme;
     t.mock.method(scheme, 'open', async (url: string, options: StoreOptions): Promise<Store> => {
       const store = await open(url, options);
       const exportRows: Store['exportRows'] = async (kind, after, limit) => {
-        if (url === source && kind === 'posts' && after === 0) await write(store);
+        if (url === to && kind === 'posts' && after === 0) await write(store);
         return await store.exportRows(kind, after, limit);
       };
       return { ...store, exportRows };
@@ -690,6 +690,19 @@ describe('copy', () => {
     const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.deepEqual([code, stdout], [1, '']);
     assert.match(stderr, /^users-service: the source was written while it was copied; stop writing to it,/m);
+  });
+
+  it('fails if the target is written meanwhile', async (t) => {
+    const { a, b } = await filledStore();
+    let reads = 0;
+    writeDuringCopy(t, b, async (store) => {
+      reads += 1;
+      // The first read is before the copy.
+      if (reads === 2) await store.posts(1).create({ title: 'New', body: '' });
+    });
+    const { code, stdout, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^users-service: the copy differs: 10 records were read and 11 are there; stop /m);
   });
 
   it('leaves out the new post of a new user, and reports the write to the source', async (t) => {
