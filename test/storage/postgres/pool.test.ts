@@ -156,11 +156,14 @@ describe('a failing PostgreSQL statement is sent', () => {
     await pool.close();
   });
 
-  it('after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
+  it('by its name after random pauses of up to 4 ms, doubled each time, if it was in conflict', async (t) => {
     const pauses = recordPauses(t);
     t.mock.method(Math, 'random', () => 1);
-    await assert.rejects(sendRead(refusingPool('40001').pool), unavailable);
+    const { pool, sent, warnings } = refusingPool('40001');
+    await assert.rejects(sendRead(pool), unavailable);
     assert.deepEqual(pauses, [4, 8, 16, 32, 64]);
+    assert.ok(sent.every(({ name }) => name !== undefined));
+    assert.deepEqual(warnings, []);
   });
 
   it('again without a name after a pooler has confused the names, and so are all later statements', async () => {
