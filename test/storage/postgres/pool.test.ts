@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { connect, createServer, type Server, Socket } from 'node:net';
+import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -9,6 +10,7 @@ import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { until } from '../../kit/until.ts';
 import { listen } from '../../support/listen.ts';
 import { recordPauses } from '../../support/pauses.ts';
+import { temporaryFolder } from '../../support/temporary.ts';
 import { type CreateClient, poolOf, session, settings } from './fake-session.ts';
 
 interface Statement {
@@ -496,6 +498,27 @@ it('a connection ends with the request to cancel its statement', { timeout: 20_0
   const closed = once(stream, 'close');
   connection.kill();
   await closed;
+});
+
+it('the request to cancel a statement goes through the socket file of its connection', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const [host, port] = [temporaryFolder(), 5432];
+  const path = join(host, `.s.PGSQL.${port}`);
+  let received = '';
+  const server = createServer((socket) => {
+    socket.setEncoding('hex').on('data', (text) => {
+      received += text;
+      socket.end();
+    });
+  });
+  t.after(() => server.close());
+  await once(server.listen(path), 'listening');
+  const stream = connect(path);
+  await once(stream, 'connect');
+  const session = { host, port, processID: 7, secretKey: 8, connection: { stream } };
+  new Connection(Object.assign(new EventEmitter(), session) as unknown as Client).kill();
+  await once(stream, 'close');
+  assert.equal(received, '0000001004d2162e0000000700000008');
 });
 
 it('a connection ends half a second after a request to cancel its statement that has no effect', async (t) => {
