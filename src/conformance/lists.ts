@@ -48,14 +48,16 @@ export function testLists(fixture: Fixture): void {
       assert.deepEqual(columnOf(items, 'id'), [3, 1]);
     });
 
-    it('of more than 100 rows are complete, in pages of 100 and in a longer one for code that streams', async (repository) => {
+    it('of more than 200 rows are complete, in pages of 100, in a late one by number, and in a longer one for code that streams', async (repository) => {
       await Promise.all(
-        Array.from({ length: 150 }, (_, i) => repository.users.create({ name: `user ${i}` })),
+        Array.from({ length: 220 }, (_, i) => repository.users.create({ name: `user ${i}` })),
       );
       const { items, next } = await repository.users.list({ ...userQuery(), limit: 1_000 });
-      assert.equal(items.length, 150);
+      assert.equal(items.length, 220);
       assert.equal(next, undefined);
       assert.deepEqual(await walkUsers(repository, 'limit=100'), items);
+      const late = await repository.users.list(userQuery('limit=10&page=22'));
+      assert.deepEqual(late.items, items.slice(210));
     });
 
     test('contain the existing users with given ids, also in a page by number', async () => {
