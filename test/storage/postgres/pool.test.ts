@@ -202,7 +202,8 @@ describe('a PostgreSQL read that has waited too long for a connection', () => {
     const { pool, running, answer } = exhaustedPool(t, 2);
     await nextTurn();
     t.mock.timers.tick(settings.waitTimeoutMs);
-    await assert.rejects(async () => running[1], { ...unavailable, ...noAnswer });
+    const cause = new Error('all connections are in use');
+    await assert.rejects(async () => running[1], { ...unavailable, ...noAnswer, cause });
     await answer();
     await running[0];
     await pool.close();
