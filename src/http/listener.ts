@@ -125,6 +125,7 @@ export class HttpListener {
     const { id, method, response, startedAt, template, keyName } = request;
     const { longLived, holdsMemory, failedStatus } = request;
     const { url = '' } = request.raw;
+    // If a part of its body or its reply is still in memory, the request was cut off.
     const hasFailed = holdsMemory || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);

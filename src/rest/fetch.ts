@@ -36,7 +36,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     far.on('close', () => near.destroy());
 
     const { method, signal } = request;
-    const isOfIterable = isByteStream(request.body);
+    const isBytes = isByteStream(request.body);
     const reader = request.body?.getReader();
     const { host, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
@@ -45,7 +45,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     if (reader !== undefined) headers.set('transfer-encoding', 'chunked');
 
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
-    // Not `http.request`: tracing of the host would replace `traceparent`, and a proxy tool would change the connection.
+    // Not `http.request`: tracing of the host would replace `traceparent`, and a proxy tool the connection.
     const outgoing = new http.ClientRequest({
       createConnection: () => near,
       method,
@@ -66,7 +66,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       outgoing.flushHeaders();
       // A stream can fail without a reason, which `pipeline` takes for success.
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
-      outgoing.on('close', () => discard(reader, isOfIterable).catch(() => undefined));
+      outgoing.on('close', () => discard(reader, isBytes).catch(() => undefined));
       const chunks = async function* () {
         for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
       };
@@ -80,11 +80,11 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
  * Reads the rest of a body for a while, and then cancels it. Some hosts close the connection when a body is cancelled,
  * so their clients would not receive a response that comes before its end.
  */
-async function discard(reader: ReadableStreamDefaultReader, isOfIterable: boolean): Promise<void> {
+async function discard(reader: ReadableStreamDefaultReader, isBytes: boolean): Promise<void> {
   let isLate = false;
   const timer = setTimeout(() => {
     isLate = true;
-    if (!isOfIterable) reader.cancel().catch(() => undefined);
+    if (!isBytes) reader.cancel().catch(() => undefined);
   }, lingerMs).unref();
   try {
     // A body whose chunks are all there must not block the event loop.
@@ -96,8 +96,8 @@ async function discard(reader: ReadableStreamDefaultReader, isOfIterable: boolea
 }
 
 /**
- * Whether a body may be an async iterable of the host, such as its `IncomingMessage`. If it ends after its stream was
- * cancelled during a read, undici throws an uncaught exception.
+ * Whether a body is a byte stream. undici makes one of an async iterable, such as the `IncomingMessage` of a host. If
+ * the iterable ends after its stream was cancelled during a read, undici throws an uncaught exception.
  */
 function isByteStream(body: ReadableStream | null): boolean {
   try {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, afterEach, type TestContext } from 'node:test';
 import type { Page } from 'playwright-core';
 import { closeBrowser, launchBrowser } from '../kit/browser.ts';
@@ -43,10 +44,13 @@ const lasting = `{
   };
 }`;
 
-// A message waits for 1.5 s after the one before it. The test of this pause has a clock, all others would only wait.
+// A message waits until the one before it could be read. The test of this pause has a clock; all others only wait.
+const messages = readFileSync(new URL('../../public/console/ui/messages.js', import.meta.url), 'utf8');
+const pauseMs = /^const shortestToastMs = (.+);$/m.exec(messages)?.[1];
+assert.ok(pauseMs, 'messages.js has the length of this pause');
 const hasty = `{
   const { setTimeout } = globalThis;
-  globalThis.setTimeout = (task, ms, ...values) => setTimeout(task, ms === 1_500 ? 0 : ms, ...values);
+  globalThis.setTimeout = (task, ms, ...values) => setTimeout(task, ms === ${pauseMs} ? 0 : ms, ...values);
 }`;
 
 // All suites of this process share one browser and its pages.

@@ -185,7 +185,7 @@ export class PostgresPool {
   }
 
   /** Discards a connection that can serve no other call. After a mix-up by a pooler, statements lose their names. */
-  #learnFrom(fault: Fault, connection: Connection): void {
+  #handleFault(fault: Fault, connection: Connection): void {
     const isDemoted = fault === 'stale' && this.#settings.writable;
     if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
     if (fault !== 'unprepared') return;
@@ -212,7 +212,7 @@ export class PostgresPool {
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        this.#learnFrom(fault, connection);
+        this.#handleFault(fault, connection);
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
         call.connection = undefined;
