@@ -21,7 +21,7 @@ export interface FuzzReport {
 
 const atOnce = 32;
 // After this time the response is on its way, or the input is not a complete request.
-const quietMs = 10;
+const quietMs = 100;
 const hangMs = 60_000;
 
 /** Sends the inputs of a seed. Fails with the number and the bytes of an input that gets a wrong response. */
