@@ -6,7 +6,7 @@ const sliceBytes = 4 * 1024;
 
 /** The scheduler of the event loop, which the HTTP API uses too. */
 export interface Pacer {
-  isFree(now: number): boolean;
+  admit(now: number): boolean;
   pause(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export class PacedSocket extends Duplex {
     for await (const bytes of packets) {
       for (let start = 0; start < bytes.length; start += sliceBytes) {
         // Most packets are short, and the event loop is usually free.
-        if (bytes.length > sliceBytes || !pacer.isFree(performance.now())) await pacer.pause();
+        if (bytes.length > sliceBytes || !pacer.admit(performance.now())) await pacer.pause();
         const isRead = this.push(bytes.subarray(start, start + sliceBytes));
         if (!isRead) {
           await new Promise<void>((resolve) => {

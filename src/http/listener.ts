@@ -110,7 +110,7 @@ export class HttpListener {
       if (connection.running?.response === response) connection.running = undefined;
     });
     const route = this.#route(request);
-    if ((route.priority === 'first' && mayBeFirst) || scheduler.isFree(request.startedAt))
+    if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))
       this.#answer(request, route);
     else {
       const release = request.holdUnread(() => fail(bodyCancelled));

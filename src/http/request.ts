@@ -154,7 +154,7 @@ export class HttpRequest {
     const bytes = await reading;
     // The client may have received 408 before its last bytes arrived, and may repeat the request.
     if (response.headersSent) throw new HttpError(408, 'the request did not arrive in time');
-    if (!scheduler.isFree(performance.now())) await scheduler.wait();
+    if (!scheduler.admit(performance.now())) await scheduler.wait();
     if (wasCounted) this.count();
     return bytes;
   }

@@ -55,8 +55,8 @@ export class Scheduler {
     this.#add(this.#bodies, resume);
   }
 
-  /** Whether a task may run at once: no connection or task waits, and the turn has time left. May begin a turn. */
-  isFree(now: number): boolean {
+  /** Admits a task to this turn, to run at once, if nothing waits and the turn has time left. The first begins a turn. */
+  admit(now: number): boolean {
     if (!this.#isScheduled) {
       this.#deadline = now + turnMs;
       this.#schedule();

@@ -152,7 +152,7 @@ const serverOptions = {
   gate: { inFlight: 0, maxInFlight: 0 },
   limits: readOptions({}).grpcLimits,
   maxConnections: 0,
-  pacer: { isFree: () => true, pause: async () => undefined },
+  pacer: { admit: () => true, pause: async () => undefined },
 };
 
 test('a connection ends with a failure when its server cannot be created, and the next one tries again', async (t) => {

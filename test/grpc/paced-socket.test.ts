@@ -27,7 +27,7 @@ async function openPair(t: TestContext) {
   const turns: (() => void)[] = [];
   const pacer = {
     free: true,
-    isFree: () => pacer.free,
+    admit: () => pacer.free,
     pause: () => new Promise<void>((resolve) => void turns.push(resolve)),
   };
   const paced = new PacedSocket(socket, pacer);

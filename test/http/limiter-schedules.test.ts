@@ -62,7 +62,7 @@ testSchedules(
         });
       });
       const begin = Promise.withResolvers<void>();
-      if (loop.isFree(request.startedAt)) begin.resolve();
+      if (loop.admit(request.startedAt)) begin.resolve();
       else {
         queued.push(id);
         loop.addTask(() => {

@@ -96,7 +96,7 @@ for (const [line, expected] of answered) {
 
 test('probes, metrics and errors do not wait for the requests before them, but files do', async (t) => {
   const { port } = await startService(t);
-  t.mock.method(scheduler, 'isFree', () => false);
+  t.mock.method(scheduler, 'admit', () => false);
   const wait = t.mock.method(scheduler, 'addTask');
   const waited: string[] = [];
   for (const [line] of answered) {
