@@ -5,7 +5,7 @@ import { columnNames, type Table } from './tables.ts';
 /** The table, columns and conditions of a list, for the SQL that both databases share. */
 export type List = ReturnType<typeof listOf>;
 
-export function listOf(table: Table, filter: object, columns = columnNames(table.listed)) {
+export function listOf(table: Table, filter: object, columns = columnNames(table.listColumns)) {
   const conditions = table.entriesOf(filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
     if (typeof value === 'object') return [{ field, operator: 'in', value }];
     if (byPrefix === undefined) return [{ field, operator: '=', value }];

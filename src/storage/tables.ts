@@ -46,8 +46,8 @@ function describe<Kind extends RecordKind>(
   const columns = entries.map(([field, column]): Column => ({ field, ...column }));
   const record = nameOf(kind);
   const keys = columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
-  const given = columns.filter(({ name }) => name !== 'id' && name !== 'version');
-  const edited = given.filter(({ parent }) => parent === undefined);
+  const draftColumns = columns.filter(({ name }) => name !== 'id' && name !== 'version');
+  const patchColumns = draftColumns.filter(({ parent }) => parent === undefined);
   return {
     name: kind,
     /** The name of one record, in messages and types of changes. */
@@ -55,12 +55,12 @@ function describe<Kind extends RecordKind>(
     columns,
     /** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
     keys,
-    /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
-    given,
-    /** The columns that a change of a record can set. */
-    edited,
+    /** The columns of a creation: all except the id and the version, which the store sets. */
+    draftColumns,
+    /** The columns that a patch can set. */
+    patchColumns,
     /** The columns of a list: all except the version. */
-    listed: columns.filter(({ name }) => name !== 'version'),
+    listColumns: columns.filter(({ name }) => name !== 'version'),
 
     /** Fails unless a record has one of the expected versions; `undefined` for any version. */
     checkVersion(row: Row, expected?: readonly number[]): void {
@@ -69,8 +69,8 @@ function describe<Kind extends RecordKind>(
 
     /** The next version of a record, with a patch; the record itself if the patch changes nothing. */
     patched(row: Row, patch: object): Row {
-      const current = recordValues(edited, row);
-      const values = patchValues(edited, patch).map((value, i) => value ?? current[i]);
+      const current = recordValues(patchColumns, row);
+      const values = patchValues(patchColumns, patch).map((value, i) => value ?? current[i]);
       if (values.every((value, i) => value === current[i])) return row;
       if (row.version >= maxVersion) {
         const message = `${record} ${row.id} has reached the highest version and cannot be changed again`;

@@ -49,7 +49,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         return once(options, () => {
           if (isMissingParent(table, record)) return undefined;
           if (lastIds[kind] >= maxId) throw idsExhausted();
-          const values = recordValues(table.given, record);
+          const values = recordValues(table.draftColumns, record);
           const row = put(kind, toRecord(table.columns, [lastIds[kind] + 1, ...values, 1]));
           changes.add(`${table.record}.created`, row, options?.origin);
           return row;

@@ -25,7 +25,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
   return {
     operations: byKind((kind): Pick<TableOperations, 'get' | 'list' | 'count'> => {
       const table = tables[kind];
-      const { columns, listed } = table;
+      const { columns, listColumns } = table;
       const find = prepared(findSql(table, '$'));
       return {
         async get(key, { signal } = {}) {
@@ -36,7 +36,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
         async list(query, { signal } = {}) {
           const { sql, values } = pageStatement(table, query);
           const rows = await pool.read<NamedRow>(sql, values, signal);
-          return rows.map((row) => fromNames<Row>(listed, row));
+          return rows.map((row) => fromNames<Row>(listColumns, row));
         },
 
         async count(filter, { signal } = {}) {

@@ -39,7 +39,7 @@ export function tableWrites(
   feed: PostgresFeed | undefined,
   beforeFirst: Sql | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
-  const { columns, given, edited } = table;
+  const { columns, draftColumns, patchColumns } = table;
   const hasParent = table.keys.length > 1;
   /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
   const returning = (verb: 'created' | 'updated', write: string) =>
@@ -64,7 +64,7 @@ export function tableWrites(
   const toRecord = (row: NamedRow) => fromNames<Row>(columns, row);
   return {
     async create(record, options = {}) {
-      const values = recordValues(given, record);
+      const values = recordValues(draftColumns, record);
       const { key, fingerprint } = options.idempotency ?? {};
       const [row] = await (key === undefined
         ? write<Inserted>(insert, values, options)
@@ -79,7 +79,7 @@ export function tableWrites(
     },
 
     async update(key, patch, options = {}) {
-      const values = [...key, options.expected, ...patchValues(edited, patch)];
+      const values = [...key, options.expected, ...patchValues(patchColumns, patch)];
       let seen: number | undefined;
       // A retry is necessary only if another write came between the two statements.
       for (let attempt = 1; ; attempt += 1) {
@@ -120,11 +120,11 @@ function withOrigin(text: string): Sql {
  * lock waits for a running deletion of the parent. The statement then inserts nothing, and uses no id either.
  */
 function insertSql(table: Table, first: number, source?: string): string {
-  const given = table.given.map((column, i) => ({ ...column, value: `$${first + i}::${column.type}` }));
-  const owned = given.find(({ parent }) => parent !== undefined);
+  const columns = table.draftColumns.map((one, i) => ({ ...one, value: `$${first + i}::${one.type}` }));
+  const owned = columns.find(({ parent }) => parent !== undefined);
   const sources = [owned?.parent, source].filter((one) => one !== undefined);
   return `
-    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ value }) => value).join(', ')}
+    INSERT INTO ${table.name} (${columnNames(columns)}) SELECT ${columns.map(({ value }) => value).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
     ${owned ? `WHERE ${owned.parent}.id = ${owned.value} FOR KEY SHARE OF ${owned.parent}` : ''}
     RETURNING ${columnNames(table.columns)}`;
@@ -135,9 +135,9 @@ function insertSql(table: Table, first: number, source?: string): string {
  * expected versions, or NULL, and the new values of the editable columns; NULL keeps a value.
  */
 function updateSql(table: Table): string {
-  const { keys, edited } = table;
-  const names = columnNames(edited);
-  const next = edited.map(({ name }, i) => `COALESCE($${keys.length + 2 + i}, ${name})`).join(', ');
+  const { keys, patchColumns } = table;
+  const names = columnNames(patchColumns);
+  const next = patchColumns.map(({ name }, i) => `COALESCE($${keys.length + 2 + i}, ${name})`).join(', ');
   return `
     UPDATE ${table.name} SET (${names}, version) = (${next}, version + 1)
     WHERE ${keySql(table, '$')} AND ${expectedSql(table)} AND version < ${maxVersion}

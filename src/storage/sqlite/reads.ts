@@ -34,7 +34,7 @@ export function sqliteReads(db: DatabaseSync) {
             'after' in start
               ? plan()
               : numberedPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
-          return statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
+          return statement.all(...parameters).map((row) => toRecord<Row>(table.listColumns, row));
         },
         count(filter: object): number {
           const parameters: SQLInputValue[] = [];

@@ -83,12 +83,12 @@ function changeOne(statement: StatementSync, values: readonly SQLInputValue[]): 
 
 /** The writes to one table. Each adds its change to the feed. */
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
-  const { name, columns, given, edited } = table;
+  const { name, columns, draftColumns, patchColumns } = table;
   const insertSql = (into: Table['columns']) =>
     `INSERT INTO ${name} (${columnNames(into)}) VALUES (${into.map(() => '?').join(', ')})`;
-  const insert = db.prepare(insertSql(given));
+  const insert = db.prepare(insertSql(draftColumns));
   const importing = db.prepare(`${insertSql(columns)} ON CONFLICT (id) DO NOTHING`);
-  const set = edited.map((column) => `${column.name} = ?`).join(', ');
+  const set = patchColumns.map((column) => `${column.name} = ?`).join(', ');
   // The id is enough, because `findExpected` has checked the whole key in the same transaction.
   const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
   const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
@@ -111,7 +111,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     /** `undefined` if the record would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
       if (isOrphan(draft)) return undefined;
-      const values = recordValues(given, draft);
+      const values = recordValues(draftColumns, draft);
       const { lastInsertRowid } = changeOne(insert, values);
       const record = toRecord<Row>(columns, [Number(lastInsertRowid), ...values, 1]);
       log.add(`${table.record}.created`, record, origin);
@@ -123,7 +123,7 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       if (record === undefined) return undefined;
       const next = table.patched(record, patch);
       if (next === record) return record;
-      changeOne(update, [...recordValues(edited, next), next.version, next.id]);
+      changeOne(update, [...recordValues(patchColumns, next), next.version, next.id]);
       log.add(`${table.record}.updated`, next, origin);
       return next;
     },

@@ -208,7 +208,7 @@ it('each index of users contains all columns of a list, so a page does not read 
     WHERE indrelid = 'users'::regclass AND NOT indisprimary`);
   assert.ok(rows.length > 0);
   for (const { name, columns } of rows) {
-    const missing = tables.users.listed.filter((column) => !columns.includes(column.name));
+    const missing = tables.users.listColumns.filter((column) => !columns.includes(column.name));
     assert.deepEqual(missing, [], name);
   }
 });
