@@ -1,7 +1,7 @@
 import { flushCompileCache } from 'node:module';
 import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, options, optionsOf } from '../config.ts';
-import { shared } from '../domain/promises.ts';
+import { coalesced } from '../domain/promises.ts';
 import { StartError, tryPort } from '../ports.ts';
 import { createService } from '../service.ts';
 import type { Addresses, Observe } from '../telemetry/events.ts';
@@ -92,7 +92,7 @@ async function runUntilStopped(
   const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   // Signals that arrive during a reload share the next one, which reads the files again.
-  const reload = shared(async () => {
+  const reload = coalesced(async () => {
     try {
       const changed = await readFiles(parsed, true);
       await runner.reload(changed);

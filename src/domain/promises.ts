@@ -22,10 +22,10 @@ export function occasionally(
 }
 
 /**
- * Returns a function that shares calls of `ask`, one at a time. Callers share the next call, which begins when the
- * running one has ended, so no caller receives a result that was read before the request for it.
+ * Returns a function that calls `ask` once for all callers that wait, and one call at a time. The next call begins when
+ * the running one has ended, so no caller receives a result that was read before the request for it.
  */
-export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+export function coalesced<T>(ask: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;
   let next: Promise<T> | undefined;
   return () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Change, ChangePage, ChangeQuery } from '../domain/change.ts';
 import { isWanted, maxChangeLimit } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
-import { shared } from '../domain/promises.ts';
+import { coalesced } from '../domain/promises.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
@@ -70,7 +70,7 @@ export class Followers {
   /** Replaced when the reader starts again. */
   #recent = new Recent(0, false);
   /** Reads new changes. Calls during a read cause one more read. */
-  readonly #read = shared(() => this.#readNew());
+  readonly #read = coalesced(() => this.#readNew());
   #beats = 0;
   sent = 0;
   #stop: () => void = () => undefined;

@@ -50,20 +50,20 @@ export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter
  * unavailable: a standby serves lists but has no position, and many readers of changes may delay it.
  */
 export function monitorLinks({ changes }: Repository) {
-  let shared: Promise<number | undefined> | undefined;
+  let reading: Promise<number | undefined> | undefined;
   return async ({ basePath }: HttpRequest, userId?: number): Promise<readonly string[]> => {
     if (changes === undefined) return [];
-    if (shared === undefined) {
-      shared = changes.position().catch((caught: unknown) => {
+    if (reading === undefined) {
+      reading = changes.position().catch((caught: unknown) => {
         const { kind } = DomainError.from(caught);
         if (['unavailable', 'overloaded', 'deadline-exceeded'].includes(kind)) return undefined;
         throw caught;
       });
       setImmediate(() => {
-        shared = undefined;
+        reading = undefined;
       });
     }
-    const position = await shared;
+    const position = await reading;
     const user = userId === undefined ? '' : `&user=${userId}`;
     return position === undefined ? [] : [`<${basePath}/changes?after=${position}${user}>; rel="monitor"`];
   };

@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
-import { shared } from '../domain/promises.ts';
+import { coalesced } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
@@ -66,7 +66,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   if (worker === undefined || env[workerVariable] === undefined) return undefined;
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
-  const gather = shared(async (): Promise<MetricsSnapshot> => {
+  const gather = coalesced(async (): Promise<MetricsSnapshot> => {
     send('gather');
     const signal = AbortSignal.timeout(gatherTimeoutMs);
     // `serve` emits this event when the answer arrives.

@@ -1,7 +1,7 @@
 import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { shared } from '../domain/promises.ts';
+import { coalesced } from '../domain/promises.ts';
 import type { Addresses, Observe } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, sendTo, type ToPrimary } from './worker-link.ts';
@@ -44,7 +44,7 @@ export class WorkerPool {
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
   /** Our start, the counters of exited workers, and the failures of the pool. So no sum falls when one is replaced. */
   #exited: MetricsSnapshot = startTime;
-  readonly #gather = shared(() => this.#askAll());
+  readonly #gather = coalesced(() => this.#askAll());
   readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
 

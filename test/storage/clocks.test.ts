@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { occasionally, shared } from '../../src/domain/promises.ts';
+import { coalesced, occasionally } from '../../src/domain/promises.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { testSchedules } from '../support/scheduler.ts';
 
@@ -41,7 +41,7 @@ testSchedules(
   async (scheduler) => {
     let asked = 0;
     let state = 0;
-    const ask = shared(async () => {
+    const ask = coalesced(async () => {
       asked += 1;
       assert.equal(asked, 1, 'two queries run at a time');
       try {

@@ -5,7 +5,7 @@ import { Server } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../../src/domain/errors.ts';
-import { shared } from '../../src/domain/promises.ts';
+import { coalesced } from '../../src/domain/promises.ts';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
 import { forkWorker, workerLink } from '../../src/workers/worker-link.ts';
@@ -287,7 +287,7 @@ describe('a reload during another one', () => {
     const events: string[] = [];
     const pool = createPool(2, 10_000, ({ type }) => events.push(type));
     // As the command does it.
-    const reload = shared(() => pool.reload());
+    const reload = coalesced(() => pool.reload());
     await pool.start();
     await Promise.all([reload(), reload()]);
     await Promise.all(later);
@@ -311,7 +311,7 @@ describe('a reload whose new worker does not start', () => {
     });
     const events: ServiceEvent[] = [];
     const pool = createPool(2, 10_000, (event) => events.push(event));
-    const reload = shared(() => pool.reload());
+    const reload = coalesced(() => pool.reload());
     t.after(() => pool.stop());
     await pool.start();
     await reload();

@@ -11,7 +11,7 @@ import {
   toChangePage,
 } from '../../domain/change.ts';
 import { DomainError, unlessAborted } from '../../domain/errors.ts';
-import { occasionally, shared } from '../../domain/promises.ts';
+import { coalesced, occasionally } from '../../domain/promises.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
@@ -52,7 +52,7 @@ export function postgresFeed(
     });
   };
   // One query at a time, because `Settled` needs the states in order.
-  const askState = shared(async (): Promise<FeedState> => {
+  const askState = coalesced(async (): Promise<FeedState> => {
     const found = firstOf(await ask(), feedTable);
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     tracker.add(found);

@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { aborted, DomainError, unlessAborted } from '../../domain/errors.ts';
-import { shared } from '../../domain/promises.ts';
+import { coalesced } from '../../domain/promises.ts';
 import { firstOf, prepared, type Send } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -76,7 +76,7 @@ export function standbyReads(
   const replayedBy = new WeakMap<object, LogPosition>();
   // Limited, because one lost connection would delay all reads. Then the pool ends only this connection. Those of the
   // feed do not queue behind writes that wait for a lock.
-  const askPrimary = shared(async () => {
+  const askPrimary = coalesced(async () => {
     const signal = AbortSignal.timeout(askTimeoutMs);
     return firstOf(await primary.read<LogPosition>(flushed, [], signal, 'feed'));
   });
