@@ -6,7 +6,7 @@ import { checkHead, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply, reportRefusal } from './refusals.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
-import { HttpRequest, type Shared } from './request.ts';
+import { HttpRequest, type ListenerState } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
 import { send } from './send.ts';
@@ -21,7 +21,7 @@ export interface Route {
 }
 
 export interface ListenerOptions
-  extends Pick<Shared, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
+  extends Pick<ListenerState, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
   readonly router: Router<Route>;
   /** Further headers of replies to OPTIONS. Default: none. */
   readonly optionsHeaders?: (request: HttpRequest, allow: string) => Headers;
@@ -45,22 +45,22 @@ const mayHaveUserInfo = /^[^/].*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
-  readonly #shared: Shared & ListenerOptions;
+  readonly #state: ListenerState & ListenerOptions;
 
   constructor(options: ListenerOptions) {
     const { observe, limits } = options;
     const refusal = { status: 503, message: 'too much waits for slow clients' };
     const memory = new MemoryBudget(() => reportRefusal(refusal, observe), limits.maxBodyBytes);
-    this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
+    this.#state = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 
   get inFlight(): number {
-    return this.#shared.inFlight;
+    return this.#state.inFlight;
   }
 
   /** Closes each connection after its newest reply. */
   drain(): void {
-    this.#shared.draining = true;
+    this.#state.draining = true;
   }
 
   readonly onRequest: RequestListener = (message, response, next) => {
@@ -75,12 +75,12 @@ export class HttpListener {
     const start = (mayBeFirst: boolean): void => {
       // Meanwhile, the host may have used the response. A destroyed one emits no `close` for the request.
       if (isDropped || response.headersSent || response.destroyed) return;
-      this.#start(new HttpRequest(message, response, connection, this.#shared), mayBeFirst);
+      this.#start(new HttpRequest(message, response, connection, this.#state), mayBeFirst);
     };
     // A queued response gets its socket in its turn. Until then, it emits no `close` in Node.js 24.7 to 24.20. Without
     // the property, which Node.js sets with the first response, the socket is a test double, which has no queue.
     const isQueued = response.socket === null && !response.headersSent && '_httpMessage' in message.socket;
-    if (isQueued) connection.wait(response, this.#shared.memory, () => start(false));
+    if (isQueued) connection.wait(response, this.#state.memory, () => start(false));
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks.
     else start(connection.running === undefined);
   };
@@ -88,8 +88,8 @@ export class HttpListener {
   // A malformed target counts as known, so that this service rejects it.
   #knows({ method = 'GET', url = '' }: IncomingMessage): boolean {
     try {
-      const { path } = parseTarget(method, url, this.#shared.basePath);
-      return path === '*' || this.#shared.router.knows(path);
+      const { path } = parseTarget(method, url, this.#state.basePath);
+      return path === '*' || this.#state.router.knows(path);
     } catch (caught) {
       return !(caught instanceof HttpError && caught.status === 404);
     }
@@ -129,7 +129,7 @@ export class HttpListener {
     const hasFailed = holdsMemory || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
-    this.#shared.observe({
+    this.#state.observe({
       type: 'request',
       face: 'http',
       id,
@@ -147,7 +147,7 @@ export class HttpListener {
 
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
-    const { router, limits, checkHost, corsHeaders, optionsHeaders } = this.#shared;
+    const { router, limits, checkHost, corsHeaders, optionsHeaders } = this.#state;
     const { raw, response, connection } = request;
     try {
       // The body was malformed or late before the request could start.
@@ -217,7 +217,7 @@ export class HttpListener {
   }
 
   #fail(request: HttpRequest, caught: unknown): void {
-    const { observe, toErrorResponse } = this.#shared;
+    const { observe, toErrorResponse } = this.#state;
     try {
       const error = toErrorResponse(caught, request);
       // The client would read an error as the rest of the reply that has begun.

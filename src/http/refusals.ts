@@ -134,7 +134,7 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
 }
 
 /** Ends the connection of a reply only when its client has had time to send the rest of its request. */
-export function linger({ raw, shared }: HttpRequest): void {
+export function linger({ raw, listener }: HttpRequest): void {
   const { socket } = raw;
   const { destroySoon = socket.end } = socket;
   const close = (): void => void destroySoon.call(socket);
@@ -146,7 +146,7 @@ export function linger({ raw, shared }: HttpRequest): void {
     raw.once('end', close);
     // Before Node.js, which in a host sends a second response when a body ends early.
     socket.prependOnceListener('end', close);
-    closeOnPause(socket, bytesLeft, () => shared.draining, close);
+    closeOnPause(socket, bytesLeft, () => listener.draining, close);
   };
 }
 

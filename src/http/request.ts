@@ -19,7 +19,7 @@ export interface ListenerLimits {
 }
 
 /** The state that all requests of a listener share. */
-export interface Shared {
+export interface ListenerState {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
   /** The headers of every reply, errors included. A reply may override them. */
@@ -54,7 +54,7 @@ export class HttpRequest {
   readonly raw: IncomingMessage;
   readonly response: ServerResponse;
   readonly connection: Connection;
-  readonly shared: Shared;
+  readonly listener: ListenerState;
   readonly method: string;
   /** The client's `x-request-id` if it is valid, else a new one. Replies, logs and events contain it. */
   readonly id: string;
@@ -76,20 +76,25 @@ export class HttpRequest {
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
 
-  constructor(raw: IncomingMessage, response: ServerResponse, connection: Connection, shared: Shared) {
+  constructor(
+    raw: IncomingMessage,
+    response: ServerResponse,
+    connection: Connection,
+    listener: ListenerState,
+  ) {
     this.raw = raw;
     this.response = response;
     this.connection = connection;
-    this.shared = shared;
+    this.listener = listener;
     this.method = raw.method ?? 'GET';
     this.id = requestId(raw.headers['x-request-id']);
-    this.basePath = hostPath(raw) + shared.basePath;
-    shared.inFlight += 1;
+    this.basePath = hostPath(raw) + listener.basePath;
+    listener.inFlight += 1;
   }
 
   /** Fails with 400 for a malformed target, and with 404 for one outside the base path. */
   get target(): Target {
-    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.shared.basePath);
+    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.listener.basePath);
     return this.#target;
   }
 
@@ -137,7 +142,7 @@ export class HttpRequest {
 
   async #bytes(maxBytes: number): Promise<Buffer> {
     const { raw, response } = this;
-    const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
+    const limit = Math.min(maxBytes, this.listener.limits.maxBodyBytes);
     if (Number(raw.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
     // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
@@ -163,23 +168,23 @@ export class HttpRequest {
   count(): void {
     // After the client has disconnected, the request would count for ever.
     if (this.response.closed) return;
-    const { limits, counted } = this.shared;
+    const { limits, counted } = this.listener;
     if (limits.maxInFlight > 0 && counted >= limits.maxInFlight) {
       const cause = 'maxInFlight requests are under way';
       throw new HttpError(503, 'too many requests are under way', undefined, { cause });
     }
-    this.shared.counted += 1;
+    this.listener.counted += 1;
     this.#isCounted = true;
   }
 
   /** Ends the effect of `count`, if it was called. */
   uncount(): void {
-    if (this.#isCounted) this.shared.counted -= 1;
+    if (this.#isCounted) this.listener.counted -= 1;
     this.#isCounted = false;
   }
 
   get chunkBytes(): number {
-    return this.shared.memory.chunkBytes;
+    return this.listener.memory.chunkBytes;
   }
 
   /** Sets the memory that the request uses: its body, then the part of the reply that waits. */
@@ -187,7 +192,7 @@ export class HttpRequest {
     // A host may end the response while the body arrives. Nothing would release the memory after that.
     if (this.response.closed) return;
     this.holdsMemory = bytes > 0;
-    this.shared.memory.hold(this, bytes, cancel);
+    this.listener.memory.hold(this, bytes, cancel);
   }
 
   /**
@@ -221,14 +226,14 @@ export class HttpRequest {
     // After the client has disconnected, the request has already ended.
     if (this.response.closed) return;
     this.longLived = true;
-    this.shared.inFlight -= 1;
+    this.listener.inFlight -= 1;
     this.uncount();
   }
 
   /** The response has ended, or its client has disconnected. */
   release(): void {
-    if (!this.longLived) this.shared.inFlight -= 1;
+    if (!this.longLived) this.listener.inFlight -= 1;
     this.uncount();
-    this.shared.memory.hold(this, 0);
+    this.listener.memory.hold(this, 0);
   }
 }

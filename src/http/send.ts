@@ -76,8 +76,8 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
  * Starts a timer that closes the connection if the client reads so little of a response that the buffers of the kernel
  * stay full. Returns a function to stop it. Bytes from the client would restart the timeout of the socket.
  */
-function startStallTimer({ response, shared }: HttpRequest): () => void {
-  const ms = shared.limits.writeTimeoutMs;
+function startStallTimer({ response, listener }: HttpRequest): () => void {
+  const ms = listener.limits.writeTimeoutMs;
   const timer = ms === 0 ? undefined : setTimeout(() => response.destroy(), ms).unref();
   return () => clearTimeout(timer);
 }
@@ -109,12 +109,12 @@ function isOver(response: ServerResponse): boolean {
 
 /** Writes the head. If the rest of the request body must be read, the connection closes when that is done. */
 function writeHead(request: HttpRequest, reply: Reply): void {
-  const { raw, response, connection, shared } = request;
+  const { raw, response, connection, listener } = request;
   const { body, status } = reply;
-  const cors = shared.corsHeaders?.(request);
+  const cors = listener.corsHeaders?.(request);
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
   const headers: Record<string, string | number> = {
-    ...shared.commonHeaders,
+    ...listener.commonHeaders,
     ...cors,
     'x-request-id': request.id,
     ...reply.headers,
@@ -128,7 +128,7 @@ function writeHead(request: HttpRequest, reply: Reply): void {
   const length = isStream(body) ? body.length : Buffer.byteLength(body ?? '');
   if (length !== undefined && status !== 204 && status !== 304) headers['content-length'] = length;
   // Pipelined requests that have already arrived get their responses first.
-  if (shared.draining && connection.newest === response) headers['connection'] = 'close';
+  if (listener.draining && connection.newest === response) headers['connection'] = 'close';
   // A host may have set it too, such as while it drains.
   if (/\bclose\b/i.test(String(response.getHeader('connection')))) headers['connection'] = 'close';
   const staysOpen = headers['connection'] !== 'close' && response.shouldKeepAlive;

@@ -76,7 +76,7 @@ async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, re
     if (last !== undefined || !page.more || limit === 0 || reads === maxReads) break;
     // Other requests run between the reads, so many pages may be in memory at a time.
     request.hold(maxPageCharacters - left);
-    if (events.length > 0 && request.shared.memory.isShort) break;
+    if (events.length > 0 && request.listener.memory.isShort) break;
     await scheduler.pause();
     page = await feed.read({ ...query, after, limit }, request).catch((caught: unknown) => {
       // Old changes were removed meanwhile. The page ends before them, and the next request gets 410.

@@ -102,7 +102,7 @@ export class Followers {
     const { signal } = request;
     let woken = Promise.withResolvers<void>();
     const wake = (): void => woken.resolve();
-    const isOver = (): boolean => signal.aborted || request.shared.draining || epoch !== this.epoch;
+    const isOver = (): boolean => signal.aborted || request.listener.draining || epoch !== this.epoch;
     let beats = this.#beats;
     try {
       this.#wakes.add(wake);

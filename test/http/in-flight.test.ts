@@ -7,12 +7,12 @@ import { runInNewContext } from 'node:vm';
 import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
-import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { HttpRequest, type ListenerState } from '../../src/http/request.ts';
 import { send } from '../../src/http/send.ts';
 
 /** Requests of a listener that allows one request in flight. */
 function allowOne() {
-  const shared: Shared = {
+  const listener: ListenerState = {
     basePath: '',
     commonHeaders: {},
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
@@ -23,9 +23,9 @@ function allowOne() {
   };
   const make = () => {
     const message = new IncomingMessage(new Socket());
-    return new HttpRequest(message, new ServerResponse(message), connectionOf(message.socket), shared);
+    return new HttpRequest(message, new ServerResponse(message), connectionOf(message.socket), listener);
   };
-  return { shared, make };
+  return { listener, make };
 }
 
 const isFull = (caught: unknown) =>
@@ -43,20 +43,20 @@ test('a request beyond the limit fails with 503 until another has ended', () => 
 });
 
 test('a request whose client has already disconnected does not count as in flight', async () => {
-  const { make, shared } = allowOne();
+  const { make, listener } = allowOne();
   const left = make();
   left.response.destroy();
   await new Promise((resolve) => left.response.once('close', resolve));
   left.count();
-  assert.equal(shared.counted, 0);
+  assert.equal(listener.counted, 0);
   make().count();
-  assert.equal(shared.counted, 1);
+  assert.equal(listener.counted, 1);
 });
 
 test('a request whose host has already responded holds no memory for the rest of its body', async () => {
-  const { make, shared } = allowOne();
+  const { make, listener } = allowOne();
   const memory = new MemoryBudget(() => undefined, 0, 100_000);
-  Object.assign(shared, { memory });
+  Object.assign(listener, { memory });
   const answered = make();
   answered.hold(90_000);
   assert.ok(memory.isShort);
@@ -70,9 +70,9 @@ test('a request whose host has already responded holds no memory for the rest of
 // The longer one is written in slices.
 for (const length of [60_000, 200_000]) {
   test(`a whole reply of ${length} bytes counts as used memory until its client has received it`, async () => {
-    const { make, shared } = allowOne();
+    const { make, listener } = allowOne();
     const memory = new MemoryBudget(() => undefined, 0, length);
-    Object.assign(shared, { memory });
+    Object.assign(listener, { memory });
     const request = make();
     send(request, { status: 200, body: 'x'.repeat(length) });
     await nextTurn();
@@ -99,9 +99,9 @@ test('a request whose body arrived together with its head still counts while the
 });
 
 test('a chunk of a stream counts as used memory until the stream may produce the next one', async () => {
-  const { make, shared } = allowOne();
+  const { make, listener } = allowOne();
   const memory = new MemoryBudget(() => undefined, 0, 100_000);
-  Object.assign(shared, { memory });
+  Object.assign(listener, { memory });
   const request = make();
   // A client that reads at once.
   request.response.write = () => true;
@@ -121,9 +121,9 @@ test('a chunk of a stream counts as used memory until the stream may produce the
 });
 
 test('the body of a waiting request counts for the memory budget until the request starts or is cancelled', () => {
-  const { make, shared } = allowOne();
+  const { make, listener } = allowOne();
   const memory = new MemoryBudget(() => undefined, 0, 100_000);
-  Object.assign(shared, { memory });
+  Object.assign(listener, { memory });
   const cancelled: string[] = [];
   const wait = (name: string, headers: Readonly<Record<string, string>>) => {
     const request = make();

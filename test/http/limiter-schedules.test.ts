@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
-import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { HttpRequest, type ListenerState } from '../../src/http/request.ts';
 import { Scheduler as LoopScheduler } from '../../src/http/scheduler.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
@@ -41,7 +41,7 @@ testSchedules(
   'requests start once and in order, never exceed the limit, and are all counted off at their end',
   async (scheduler) => {
     const loop = new LoopScheduler();
-    const shared: Shared = {
+    const listener: ListenerState = {
       basePath: '',
       commonHeaders: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
@@ -54,7 +54,7 @@ testSchedules(
     const queued: number[] = [];
     const serve = async (id: number) => {
       const { message, response } = openMessage(scheduler);
-      const request = new HttpRequest(message, response, connectionOf(message.socket), shared);
+      const request = new HttpRequest(message, response, connectionOf(message.socket), listener);
       const closed = new Promise<void>((resolve) => {
         response.on('close', () => {
           request.release();
@@ -72,13 +72,13 @@ testSchedules(
         });
       }
       await begin.promise;
-      const wasFull = shared.counted >= maxInFlight;
+      const wasFull = listener.counted >= maxInFlight;
       try {
         request.count();
         assert.ok(!wasFull || response.closed, 'a request was accepted beyond the limit');
-        assert.ok(shared.counted <= maxInFlight);
+        assert.ok(listener.counted <= maxInFlight);
         if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
-        assert.ok(shared.counted <= maxInFlight);
+        assert.ok(listener.counted <= maxInFlight);
         if (scheduler.oneIn(4)) request.becomeLongLived();
         scheduler.now += scheduler.random.below(3);
         await loop.wait();
@@ -104,7 +104,7 @@ testSchedules(
     // Requests use the scheduler of their module, whose turn must not stay open until the next schedule.
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(started, queued, 'waiting requests must start once, in the order of their arrival');
-    assert.equal(shared.counted, 0, 'a request is still counted after its end');
+    assert.equal(listener.counted, 0, 'a request is still counted after its end');
   },
 );
 

@@ -416,7 +416,7 @@ it('ends a stream at once while the store does not answer a read', async () => {
 it('ends a stream that begins while the service drains', async () => {
   const followers = new Followers(new KeptChanges(10), 0, (event) => assert.fail(inspect(event)));
   const request = requestOf(new AbortController().signal);
-  request.shared.draining = true;
+  request.listener.draining = true;
   let text = '';
   for await (const part of followers.follow({ after: 0, limit }, request)) text += part;
   assert.match(text, /^retry: \d+\nid: 0\n\n$/);
