@@ -50,8 +50,8 @@ function counted(kept: KeptChanges) {
 }
 
 function requestOf(signal: AbortSignal, chunkBytes = 64 * 1024): HttpRequest {
-  const shared = { draining: false };
-  const request = { signal, shared, basePath: '', chunkBytes, becomeLongLived: () => undefined };
+  const listener = { draining: false };
+  const request = { signal, listener, basePath: '', chunkBytes, becomeLongLived: () => undefined };
   return request as unknown as HttpRequest;
 }
 
