@@ -183,7 +183,8 @@ export class Service implements AsyncDisposable {
   counters(): MetricsSnapshot {
     const inFlight = { http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight };
     const connections = { http: this.#http?.connections ?? 0, grpc: this.#grpc?.connections ?? 0 };
-    return this.#metrics.snapshot(inFlight, this.#api?.followers, connections, this.#http?.certificateEnd);
+    const [followers, certificateEnd] = [this.#api?.followers, this.#http?.certificateEnd];
+    return this.#metrics.snapshot({ inFlight, connections, followers, certificateEnd });
   }
 
   /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, `listen` fails. */

@@ -97,7 +97,10 @@ export function createObservedListener(options: RequestListenerOptions) {
     access: new Access(checked.auth, checked.apiKeys),
     observe,
     unreadyReason: () => undefined,
-    renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
+    renderMetrics() {
+      const { listener, followers } = api;
+      return renderMetrics(metrics.snapshot({ inFlight: { http: listener.inFlight }, followers }));
+    },
   });
   return { listener: api.listener.onRequest, observe };
 }

@@ -73,6 +73,18 @@ interface Requests {
 
 type ByFace = Readonly<Record<string, number>>;
 
+/** The numbers of the two APIs that no event reports. Default: none of each. */
+export interface ApiNumbers {
+  /** How many requests are being served. */
+  readonly inFlight?: ByFace;
+  /** How many connections are open. */
+  readonly connections?: ByFace;
+  /** How many clients follow the changes, and how many changes were sent to all of them. */
+  readonly followers?: { readonly open: number; readonly sent: number } | undefined;
+  /** When the first certificate of the chain ends, in seconds since 1970. */
+  readonly certificateEnd?: number | undefined;
+}
+
 export class Metrics {
   readonly #requests: Record<RequestEvent['face'], Record<string, Requests>> = { http: {}, grpc: {} };
   /** All other counters, by name and labels. */
@@ -124,8 +136,9 @@ export class Metrics {
     requests.sum += seconds;
   }
 
-  /** `inFlight` is the number of requests being served, and `connections` that of open connections, both by API. */
-  snapshot(inFlight: ByFace, followers = { open: 0, sent: 0 }, connections: ByFace = {}, expiry = Infinity) {
+  snapshot(numbers: ApiNumbers = {}) {
+    const { inFlight = {}, connections = {}, followers = { open: 0, sent: 0 } } = numbers;
+    const { certificateEnd: end = Infinity } = numbers;
     const requests = Object.values(this.#requests).flatMap(Object.values<Requests>);
     return {
       users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
@@ -134,7 +147,7 @@ export class Metrics {
       ...byLabel('users_service_connections', 'face', connections),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
-      ...(expiry < Infinity && unlabelled({ users_service_certificate_expiry_time_seconds: expiry })),
+      ...(end < Infinity && unlabelled({ users_service_certificate_expiry_time_seconds: end })),
       // A copy: a snapshot does not change after it was taken.
       ...structuredClone(this.#counts),
     };

@@ -56,7 +56,7 @@ async function renderedLabels(t: Parameters<typeof startProcess>[0]): Promise<Ma
   }, 'counters of all requests');
   const ofStandbys = new Metrics();
   ofStandbys.standbyRead({ host: 'a', outcome: 'answered', waitMs: 0, lagBytes: 0 });
-  const others = parseMetrics(renderMetrics(ofStandbys.snapshot({}, undefined, {}, 1)));
+  const others = parseMetrics(renderMetrics(ofStandbys.snapshot({ certificateEnd: 1 })));
   const samples = [...families.values(), ...others.values()].flatMap((family) => family.samples);
   return new Map(
     [...Map.groupBy(samples, ({ name }) => name)].map(([name, all]) => [

@@ -82,7 +82,7 @@ test('the documentation lists all metrics with their type, labels, meaning and b
   const { request, refused, failure } = samples;
   for (const event of [{ ...request, longLived: false }, refused, failure]) metrics.observe(event);
   metrics.standbyRead({ host: 'a', outcome: 'late', waitMs: 1, lagBytes: 1 });
-  const snapshot = metrics.snapshot({ http: 0 }, undefined, { http: 0 }, 1);
+  const snapshot = metrics.snapshot({ inFlight: { http: 0 }, connections: { http: 0 }, certificateEnd: 1 });
   const workers = { 'users_service_workers{numbers="current"}': 1 };
   const lost = { users_service_log_lines_dropped_total: 0 };
   const families = parseMetrics(

@@ -105,7 +105,7 @@ test('histograms are consistent: buckets increase, the last one equals the count
   const metrics = new Metrics();
   for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
     metrics.observe(request({ durationMs }));
-  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
+  const families = parseMetrics(renderMetrics(metrics.snapshot()));
   const samples = families.get(`${prefix}request_duration_seconds`)?.samples ?? [];
   const buckets = samples.filter(({ name }) => name.endsWith('_bucket'));
   const bounds = buckets.map(({ labels }) => Number(labels['le']?.replace('Inf', 'Infinity')));
@@ -132,7 +132,7 @@ test('the reads of a standby are counted with their outcome, their wait in secon
   const metrics = new Metrics();
   for (const outcome of ['answered', 'late'])
     metrics.standbyRead({ host: 'a', outcome, waitMs: 1_500, lagBytes: 7 });
-  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
+  const families = parseMetrics(renderMetrics(metrics.snapshot()));
   assert.equal(find(families, 'standby_reads_total', { host: 'a', outcome: 'late' }), 1);
   assert.equal(find(families, 'standby_wait_seconds_total', { host: 'a' }), 3);
   assert.equal(find(families, 'standby_lag_bytes_total', { host: 'a' }), 14);
@@ -143,7 +143,7 @@ test('each API has a separate histogram even for routes with the same name', () 
   metrics.observe(request({ route: '/same' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
-  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
+  const families = parseMetrics(renderMetrics(metrics.snapshot()));
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'http' }), 1);
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'grpc' }), 2);
 });
@@ -167,7 +167,7 @@ test('values that clients choose never become labels', async (t) => {
 test('label values are escaped', () => {
   const metrics = new Metrics();
   metrics.observe(request({ route: 'a"b\\c\nd' }));
-  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
+  const families = parseMetrics(renderMetrics(metrics.snapshot()));
   assert.equal(find(families, 'requests_total', { route: 'a"b\\c\nd' }), 1);
 });
 
@@ -185,7 +185,7 @@ test('failures of the store and rejected connections are counted', async (t) => 
 });
 
 test('every metric family is present before the first request', () => {
-  const families = parseMetrics(renderMetrics(new Metrics().snapshot({ http: 0, grpc: 0 })));
+  const families = parseMetrics(renderMetrics(new Metrics().snapshot({ inFlight: { http: 0, grpc: 0 } })));
   assert.deepEqual(
     [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),
     [

@@ -30,7 +30,7 @@ function request(route: string, durationMs: number): RequestEvent {
 function metricsOf(...requests: readonly RequestEvent[]): MetricsSnapshot {
   const metrics = new Metrics();
   for (const event of requests) metrics.observe(event);
-  return JSON.parse(JSON.stringify(metrics.snapshot({ http: requests.length, grpc: 0 })));
+  return JSON.parse(JSON.stringify(metrics.snapshot({ inFlight: { http: requests.length, grpc: 0 } })));
 }
 
 const fast = request('/fast', 1);
@@ -46,7 +46,7 @@ test('the sum of several snapshots equals the snapshot of one process with the s
 test('a snapshot does not change after it was taken', () => {
   const metrics = new Metrics();
   metrics.observe({ type: 'failure', where: 'http', cause: 'lost' });
-  const snapshot = metrics.snapshot({});
+  const snapshot = metrics.snapshot();
   const before = renderMetrics(snapshot);
   metrics.observe({ type: 'failure', where: 'http', cause: 'lost' });
   assert.equal(renderMetrics(snapshot), before);
@@ -83,7 +83,7 @@ test('after a process has exited, its counters are kept and its requests in flig
 test('the certificate that ends first counts, and the memory of a process that has exited does not', () => {
   const usage = usageMetrics({ user: 1_500_000, system: 500_000, rss: 7 });
   const [early, late] = [100, 200].map((end) => ({
-    ...new Metrics().snapshot({}, undefined, {}, end),
+    ...new Metrics().snapshot({ certificateEnd: end }),
     ...usage,
   }));
   assert.ok(early && late);
