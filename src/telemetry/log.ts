@@ -25,9 +25,9 @@ export interface Log {
 const flushAfterMs = 20;
 // A pipe accepts 4,096 bytes in one atomic write (PIPE_BUF), so lines of several processes mix only if one is longer. The
 // rest is for a line about dropped lines.
-const maxTextBytes = 4_000;
+const maxBatchBytes = 4_000;
 // When the reader stops reading, lines beyond about 4 MiB are dropped.
-const maxTexts = 1_024;
+const maxBatches = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
 // Refusals with one status are alike, but each failure may have another cause.
@@ -40,8 +40,8 @@ type Line =
   | (ListeningEvent & { readonly version: string })
   | { readonly type: 'dropped'; readonly count: number };
 
-/** Lines that are written together. */
-interface Text {
+/** Complete lines that are written together. */
+interface Batch {
   text: string;
   bytes: number;
   lines: number;
@@ -52,8 +52,8 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   if (format === 'off')
     return { observe: () => undefined, lost: () => 0, flush: () => undefined, end: async () => undefined };
   const toText = format === 'pretty' ? prettyText : jsonText;
-  /** Complete lines that wait to be written. */
-  const texts: Text[] = [];
+  /** The batches that wait to be written. */
+  const batches: Batch[] = [];
   let lost = 0;
   /** The number of lost lines that `dropped` lines have reported. */
   let reported = 0;
@@ -75,26 +75,26 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     return Buffer.byteLength(line) === line.length ? line : escapeControls(line);
   };
   const print = (event: Line, count?: number): void => {
-    if (texts.length >= maxTexts) {
+    if (batches.length >= maxBatches) {
       lost += 1;
       return;
     }
     let text = toLine(event, count);
     let bytes = Buffer.byteLength(text);
-    if (bytes > maxTextBytes) {
+    if (bytes > maxBatchBytes) {
       text = toLine(event, count, shortFieldLength);
       bytes = Buffer.byteLength(text);
     }
-    const last = texts.at(-1);
-    if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
+    const last = batches.at(-1);
+    if (last !== undefined && last.bytes + bytes <= maxBatchBytes) {
       last.text += text;
       last.bytes += bytes;
       last.lines += 1;
-    } else texts.push({ text, bytes, lines: 1 });
+    } else batches.push({ text, bytes, lines: 1 });
     timer ??= setTimeout(write, flushAfterMs);
   };
-  /** Writes a text after a line about the lines that were lost since the last such line. */
-  const send = ({ text, lines }: Text): void => {
+  /** Writes a batch after a line about the lines that were lost since the last such line. */
+  const send = ({ text, lines }: Batch): void => {
     const count = lost - reported;
     reported = lost;
     const report = count > 0 ? toLine({ type: 'dropped', count }) : '';
@@ -112,11 +112,11 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    // One text at a time: a stream joins the texts it buffers into one write.
+    // One batch at a time: a stream joins the texts it buffers into one write.
     while (sink.writableLength === 0) {
-      const text = texts.shift();
-      if (text === undefined) return;
-      send(text);
+      const batch = batches.shift();
+      if (batch === undefined) return;
+      send(batch);
     }
   };
   const { printLimited, endSecond } = limitFloods(print);
@@ -131,19 +131,19 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     lost: () => lost,
     flush() {
       endSecond();
-      for (const text of texts.splice(0)) send(text);
+      for (const batch of batches.splice(0)) send(batch);
     },
     async end() {
       endSecond();
       const giveUpAt = performance.now() + endTimeoutMs;
       const waitForReader = async (): Promise<void> => {
-        while (texts.length + sink.writableLength > 0 && performance.now() < giveUpAt) {
+        while (batches.length + sink.writableLength > 0 && performance.now() < giveUpAt) {
           await sleep(flushAfterMs);
           write();
         }
       };
       await waitForReader();
-      for (const { lines } of texts.splice(0)) lost += lines;
+      for (const { lines } of batches.splice(0)) lost += lines;
       if (lost > reported) send({ text: '', bytes: 0, lines: 0 });
       await waitForReader();
     },
