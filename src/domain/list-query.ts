@@ -68,7 +68,7 @@ export function parsePage<Field extends string>(
   given: Partial<Record<(typeof pageParameters)[number], string>>,
   fields: SortFields<Field | 'id'>,
   filter: object,
-  fixed: readonly string[],
+  fixed: readonly string[] = [],
 ): ListQuery<Field> {
   const sort = parseSort(given.sort, fields, fixed);
   const limit = parseWhole('limit', given.limit ?? String(defaultLimit), 1, maxLimit);

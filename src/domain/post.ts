@@ -41,7 +41,7 @@ export const postFields = {
 export function parsePostQuery(userId: number, parameters: Parameters): PostQuery {
   const given = parseParameters(parameters, ['title', ...pageParameters]);
   const filter = given.title === undefined ? {} : { title: parsePrefix('title', given.title, titleRule) };
-  return { filter, ...parsePage(given, postFields, { userId, ...filter }, []) };
+  return { filter, ...parsePage(given, postFields, { userId, ...filter }) };
 }
 
 export const postBodies = bodyParsers<PostDraft>({

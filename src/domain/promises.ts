@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Returns a function that starts the task at one of each `calls` calls, the first included, unless it is running. */
+/** Returns a function whose first call, and each `calls`-th one after it, starts the task unless it is running. */
 export function occasionally(
   calls: number,
   task: () => Promise<unknown>,

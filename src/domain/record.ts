@@ -99,7 +99,7 @@ export type BodyParsers<Draft> = ReturnType<typeof bodyParsers<Draft>>;
 export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
   const entries = Object.entries<FieldRule>(rules);
   const names = Object.keys(rules);
-  /** In a replacement, `null` removes a field that the replaced record may have. */
+  /** An absent optional field is left out of a draft. In a replacement it is `null`, which removes it. */
   const parseFields = (fields: Readonly<Record<string, unknown>>, isReplacement: boolean) => {
     const record: Record<string, FieldValue | null> = {};
     for (const [name, { parse, absent }] of entries) {

@@ -16,9 +16,9 @@ export function reporter(observe: Observe, path: string, route: string | undefin
 }
 
 /**
- * Reports a request unless grpc-js serves it. It rejects unknown methods and media types before any interceptor runs,
- * and throws if the client has reset the stream meanwhile. All other responses have a request id, and `reportCalls`
- * reports their calls.
+ * Reports a request that grpc-js rejects before any interceptor runs, for its method or media type. grpc-js would throw
+ * if the client has reset the stream meanwhile. All other responses have a request id, and `reportCalls` reports their
+ * calls.
  */
 export function reportRejection(
   stream: ServerHttp2Stream,

@@ -28,7 +28,7 @@ export class GrpcServer {
   readonly server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   readonly #options: GrpcServerOptions;
   readonly #sockets = new Set<Socket>();
-  readonly #limits: ReturnType<typeof limitStreams>;
+  readonly #streams: ReturnType<typeof limitStreams>;
   /** The connection of this server that HTTP/2 is reading. */
   #reading: Socket | undefined;
   #app: Promise<GrpcApp> | undefined;
@@ -40,7 +40,7 @@ export class GrpcServer {
     this.server.on('error', (cause) => {
       if (this.server.listening) this.#reportFailure(cause);
     });
-    this.#limits = limitStreams(() => this.#reading, options.observe);
+    this.#streams = limitStreams(() => this.#reading, options.observe);
   }
 
   get connections(): number {
@@ -69,10 +69,10 @@ export class GrpcServer {
     // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
-    // A lost client never closes its connection. The event comes again after each quiet time, as after its last call.
+    // A lost client never closes its connection. The event comes after each quiet time, so also after its last call.
     for (const socket of this.#sockets)
       socket.setTimeout(Math.max(quietMs, idleMs)).on('timeout', () => {
-        if (!this.#limits.hasStreams(socket)) socket.destroy();
+        if (!this.#streams.areOpen(socket)) socket.destroy();
       });
     const idleUntil = performance.now() + idleMs;
     const timer = setInterval(() => {
@@ -83,7 +83,7 @@ export class GrpcServer {
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, sweepEveryMs);
     await closed.finally(() => clearInterval(timer));
-    await this.#limits.end();
+    await this.#streams.end();
   }
 
   async #accept(socket: Socket): Promise<void> {

@@ -64,7 +64,8 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
-    hasStreams: (connection: Socket): boolean => open.some((one) => connections.get(one) === connection),
+    /** Whether a connection has open streams. */
+    areOpen: (connection: Socket): boolean => open.some((one) => connections.get(one) === connection),
 
     /** Waits at most `maxTurns` until all streams close: HTTP/2 notices later that a connection was closed. */
     async end(): Promise<void> {
@@ -75,7 +76,10 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
   };
 }
 
-/** grpc-js would keep 200 bytes for each value of a list in binary metadata, and log invalid values, as of API keys. */
+/**
+ * Whether grpc-js gets a header. It would keep 200 bytes for each value of a list in binary metadata, and write invalid
+ * values to the log, even those of API keys.
+ */
 function isUsed(name: string, value: string): boolean {
   if (name === 'grpc-timeout' && longTimeout.test(value)) return false;
   return name.startsWith(':') || (usedHeaders.includes(name) && /^[ -~]*$/.test(value));
@@ -86,7 +90,7 @@ function isUsed(name: string, value: string): boolean {
  * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
  * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
  */
-function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, why: string) => void) {
+function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, reason: string) => void) {
   const { push } = Readable.prototype;
   let hasChunk = false;
   let shortChunks = 0;
