@@ -57,14 +57,13 @@ const list = createUsersPanel({
 });
 const controls = createListControls(navigation, users);
 const feed = createFeedState(changes);
-const kind = userKind(users);
 const choose = createConflictDialog();
 const confirmDelete = createDeleteDialog(
   byId('delete-dialog', HTMLDialogElement),
   users,
   ({ id, name }) => `${name} (user ${id})`,
 );
-const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
+const editForm = createEditForm(byId('edit-form', HTMLFormElement), userKind(users), {
   choose,
   changed(tagged) {
     list.update(tagged.record);
@@ -97,6 +96,8 @@ async function follow() {
   return await panel.open(userId);
 }
 
+/** The id of the user that the view in the address opens. */
+let opened = navigation.view.userId;
 navigation.addEventListener('change', async () => {
   const before = opened;
   opened = navigation.view.userId;
@@ -106,7 +107,6 @@ navigation.addEventListener('change', async () => {
   if (opened !== undefined) panel.focus();
   else if (!table.focus(before)) moveFocus(heading);
 });
-let opened = navigation.view.userId;
 
 function reload() {
   void list.reload();

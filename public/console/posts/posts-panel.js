@@ -24,7 +24,7 @@ export function createPostsPanel(posts, choose, ready) {
   const state = byId('posts-state', HTMLElement);
   const empty = byId('posts-empty', HTMLElement);
   const more = byId('posts-more', HTMLButtonElement);
-  const unshown = byId('posts-new', HTMLButtonElement);
+  const showAdded = byId('posts-new', HTMLButtonElement);
   /** @type {number | undefined} */
   let openId;
   /** @type {URL | undefined} */
@@ -65,7 +65,7 @@ export function createPostsPanel(posts, choose, ready) {
     moveFocus(first);
   });
 
-  unshown.addEventListener('click', reload);
+  showAdded.addEventListener('click', reload);
 
   /** Reads as many posts as are shown, and the open post, again. */
   function reload() {
@@ -79,8 +79,8 @@ export function createPostsPanel(posts, choose, ready) {
 
   function countNew() {
     for (const id of added) if (items.itemOf({ id }) !== undefined) added.delete(id);
-    setHidden(unshown, added.size === 0, heading);
-    unshown.textContent = `Show ${added.size} new ${added.size === 1 ? 'post' : 'posts'}`;
+    setHidden(showAdded, added.size === 0, heading);
+    showAdded.textContent = `Show ${added.size} new ${added.size === 1 ? 'post' : 'posts'}`;
   }
 
   /** @param {(posts: readonly Post[]) => void} show */

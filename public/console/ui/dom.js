@@ -128,8 +128,8 @@ const closings = new WeakMap();
  * @returns {Promise<void>}
  */
 export async function showDialog(dialog) {
-  // The `close` event comes after the dialog has closed. A fast user opens it again in between, and the event would
-  // seem to close it again.
+  // The `close` event comes after the dialog has closed. If a fast user opens the dialog again before the event, the
+  // late event must not count as the next closing.
   if (!dialog.open) await closings.get(dialog);
   const { promise, resolve } = Promise.withResolvers();
   dialog.addEventListener('close', () => resolve(undefined), { once: true });
