@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { types } from 'node:util';
-import { type Connection, connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
@@ -13,65 +12,13 @@ export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder();
 
-export const bodyCancelled = new HttpError(503, 'too many bodies are being received');
+const bodyCancelled = new HttpError(503, 'too many bodies are being received');
 const tooDeep = new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
 // Reading pauses after this many bytes. Otherwise a turn of the event loop would read up to 2 MiB of each connection.
 const pauseEveryBytes = 64 * 1024;
-
-const shortChunkBytes = 1024;
-// Reading pauses after this many short chunks. Otherwise a turn of the event loop would read up to 300,000 of them.
-const pauseEveryChunks = 1_000;
-// To parse a packet of chunks of one byte takes about as long as to write a reply of this length.
-const packetCostBytes = 2 * 1024 * 1024;
-
-/** Merges the short chunks or TLS records of a body, because the parser makes a Buffer of about 400 bytes for each. */
-export function mergeChunks(message: IncomingMessage): void {
-  const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
-  const { socket } = message;
-  const hasRecords = 'encrypted' in socket && Number(contentLength) > shortChunkBytes;
-  if (message.complete || (coding === undefined && !hasRecords)) return;
-  // Only the parser makes such chunks. A test double, which has none, may push text, or bytes that its host still uses.
-  if (!('parser' in socket)) return;
-  const push = message.push.bind(message);
-  const connection = connectionOf(socket);
-  const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
-  let length = 0;
-  const flush = (): void => {
-    if (length > 0) push(Buffer.copyBytesFrom(merged, 0, length));
-    length = 0;
-  };
-  message.push = (chunk: Buffer | null): boolean => {
-    if (chunk === null || length + chunk.length > shortChunkBytes) flush();
-    if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
-    countShortChunk(message, connection);
-    // Node runs the microtasks after each chunk, so a microtask would be too early.
-    if (length === 0) setImmediate(flush);
-    chunk.copy(merged, length);
-    length += chunk.length;
-    free(chunk);
-    // Whether the stream wants more. Otherwise Node stops reading the connection.
-    return message.readableLength < message.readableHighWaterMark;
-  };
-}
-
-/** Counts a short chunk of a connection. After many of them, pauses it until the scheduler allows more. */
-function countShortChunk(message: IncomingMessage, connection: Connection): void {
-  connection.shortChunks += 1;
-  if (connection.shortChunks % pauseEveryChunks !== 0 || connection.isPausedByChunks) return;
-  connection.isPausedByChunks = true;
-  const { socket } = message;
-  // Node resumes the socket when the body is read, so pause it again.
-  socket.on('resume', socket.pause).pause();
-  void scheduler.pause(packetCostBytes).then(() => {
-    connection.isPausedByChunks = false;
-    socket.off('resume', socket.pause);
-    // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
-    if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
-  });
-}
 
 /**
  * Reads a whole body. Reports the memory in use to `hold`, with a function that cancels the read. A cancelled read
@@ -108,8 +55,7 @@ export function readBody(
   const onCancel = (): void => {
     stop();
     freeChunks();
-    discardBody(message);
-    reject(bodyCancelled);
+    reject(cancelBody(message));
   };
   const onEnd = (): void => {
     stop();
@@ -138,9 +84,10 @@ export function readBody(
   return promise;
 }
 
-/** Discards the unread rest of a body, so that the connection can serve its next request. */
-export function discardBody(message: IncomingMessage): void {
+/** Discards the rest of a body, so that the connection can serve its next request. Returns the error of this one. */
+export function cancelBody(message: IncomingMessage): HttpError {
   if (isOnlyReader(message)) message.on('data', free);
+  return bodyCancelled;
 }
 
 // A host may keep the chunks itself, for example to check a signature of the body.

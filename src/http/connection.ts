@@ -1,8 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { heapLimitBytes, type MemoryBudget, uncountedBytes } from './memory-budget.ts';
+import { free, heapLimitBytes, type MemoryBudget, uncountedBytes } from './memory-budget.ts';
 import type { HttpError } from './reply.ts';
+import { scheduler } from './scheduler.ts';
 
 // The memory of a pipelined request besides its headers and its body.
 const requestBytes = 2 * 1024;
@@ -15,6 +16,11 @@ const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (
 const readBytes = 64 * 1024;
 // The most memory that counts for a paused connection: one read can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
+const shortChunkBytes = 1024;
+// Reading pauses after this many short chunks. Otherwise a turn of the event loop would read up to 300,000 of them.
+const pauseEveryChunks = 1_000;
+// To parse a packet of chunks of one byte takes about as long as to write a reply of this length.
+const packetCostBytes = 2 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
@@ -31,9 +37,6 @@ export class Connection {
   failure: HttpError | undefined;
   /** The response to the waiting request that gets `failure` in its turn. Its late body may be complete by then. */
   toReject: ServerResponse | undefined;
-  /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
-  shortChunks = 0;
-  isPausedByChunks = false;
   /** The number of TLS keys so far. */
   tlsKeys = 0;
   /** When the service began to read the connection, then when its latest response ended, by `performance.now()`. */
@@ -42,6 +45,9 @@ export class Connection {
   #waitingBytes = 0;
   /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
   #endPause: (() => void) | undefined;
+  /** The number of short chunks so far, in the bodies of all requests: one packet can contain many short bodies. */
+  #shortChunks = 0;
+  #isPausedByChunks = false;
   #signal: AbortSignal | undefined;
 
   constructor(socket: Duplex) {
@@ -110,10 +116,56 @@ export class Connection {
     if (this.#waitingBytes === 0) this.#endPause?.();
     start();
   }
+
+  /** Counts a short chunk of a body. After many of them, pauses the connection until the scheduler allows more. */
+  countShortChunk(message: IncomingMessage): void {
+    this.#shortChunks += 1;
+    if (this.#shortChunks % pauseEveryChunks !== 0 || this.#isPausedByChunks) return;
+    this.#isPausedByChunks = true;
+    const socket = this.#socket;
+    // Node resumes the socket when the body is read, so pause it again.
+    socket.on('resume', socket.pause).pause();
+    void scheduler.pause(packetCostBytes).then(() => {
+      this.#isPausedByChunks = false;
+      socket.off('resume', socket.pause);
+      // Without this check, a body that waits to be read would be read into memory. Node resumes when it is read.
+      if (message.complete || message.readableLength < message.readableHighWaterMark) socket.resume();
+    });
+  }
 }
 
 export function connectionOf(socket: Duplex): Connection {
   return connections.get(socket) ?? new Connection(socket);
+}
+
+/** Merges the short chunks or TLS records of a body, because the parser makes a Buffer of about 400 bytes for each. */
+export function mergeChunks(message: IncomingMessage): void {
+  const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
+  const { socket } = message;
+  const hasRecords = 'encrypted' in socket && Number(contentLength) > shortChunkBytes;
+  if (message.complete || (coding === undefined && !hasRecords)) return;
+  // Only the parser makes such chunks. A test double, which has none, may push text, or bytes that its host still uses.
+  if (!('parser' in socket)) return;
+  const push = message.push.bind(message);
+  const connection = connectionOf(socket);
+  const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
+  let length = 0;
+  const flush = (): void => {
+    if (length > 0) push(Buffer.copyBytesFrom(merged, 0, length));
+    length = 0;
+  };
+  message.push = (chunk: Buffer | null): boolean => {
+    if (chunk === null || length + chunk.length > shortChunkBytes) flush();
+    if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
+    connection.countShortChunk(message);
+    // Node runs the microtasks after each chunk, so a microtask would be too early.
+    if (length === 0) setImmediate(flush);
+    chunk.copy(merged, length);
+    length += chunk.length;
+    free(chunk);
+    // Whether the stream wants more. Otherwise Node stops reading the connection.
+    return message.readableLength < message.readableHighWaterMark;
+  };
 }
 
 /** How much of a body Node reads at most while nothing else does. The length of a chunked one is unknown. */

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { bodyCancelled, mergeChunks } from './body.ts';
-import { connectionOf } from './connection.ts';
+import { connectionOf, mergeChunks } from './connection.ts';
 import { checkHead, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply, reportRefusal } from './refusals.ts';
@@ -113,7 +112,7 @@ export class HttpListener {
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))
       this.#answer(request, route);
     else {
-      const release = request.holdUnread(() => fail(bodyCancelled));
+      const release = request.holdUnread(fail);
       scheduler.addTask(() => {
         release();
         return this.#answer(request, route);

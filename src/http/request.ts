@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
-import { discardBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
+import { cancelBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
 import { type Connection, unreadBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
@@ -197,9 +197,9 @@ export class HttpRequest {
 
   /**
    * Counts the body that Node reads while the request waits, until the returned function is called. A chunked body
-   * counts as a long one until its end has arrived. If too much waits, discards the body and calls `onCancel`.
+   * counts as a long one until its end has arrived. If too much waits, discards the body and fails.
    */
-  holdUnread(onCancel: () => void): () => void {
+  holdUnread(fail: (error: HttpError) => void): () => void {
     const { raw } = this;
     const { headers, push } = raw;
     if (raw.readableEnded || !hasBody(raw)) return () => undefined;
@@ -209,8 +209,7 @@ export class HttpRequest {
     };
     const cancel = (): void => {
       release();
-      discardBody(raw);
-      onCancel();
+      fail(cancelBody(raw));
     };
     raw.push = (chunk) => {
       const isWanted = push.call(raw, chunk);

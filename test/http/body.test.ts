@@ -6,7 +6,8 @@ import { duplexPair, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { discardBody, maxJsonDepth, mergeChunks, parseJson, readBody } from '../../src/http/body.ts';
+import { cancelBody, maxJsonDepth, parseJson, readBody } from '../../src/http/body.ts';
+import { mergeChunks } from '../../src/http/connection.ts';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
@@ -499,7 +500,7 @@ for (const what of ['too long', 'discarded']) {
     const handle: Handler = (request) => {
       sockets.push(request.raw.socket);
       if (what === 'too long') return size(request);
-      discardBody(request.raw);
+      cancelBody(request.raw);
       return json(200, 'discarded');
     };
     const { port } = await startKit(t, { 'POST /size': handle }, { limits: { maxBodyBytes: limit } });
@@ -591,7 +592,7 @@ async function chunksOf(
 const areFree = (chunks: readonly Buffer[]) => chunks.every(({ buffer }) => buffer.byteLength === 0);
 
 test('the memory of a discarded body is freed at once', async (t) => {
-  const chunks = await chunksOf(t, discardBody);
+  const chunks = await chunksOf(t, cancelBody);
   assert.ok(chunks.length > 1);
   assert.ok(areFree(chunks));
 });
@@ -651,7 +652,7 @@ for (const [behaviour, onHold] of [
 test('memory that a chunk shares with other data is not freed', () => {
   const shared = Buffer.from(new ArrayBuffer(10), 0, 5);
   const message = Readable.from([shared]) as IncomingMessage;
-  discardBody(message);
+  cancelBody(message);
   return new Promise<void>((resolve) => {
     message.on('end', () => {
       assert.equal(shared.length, 5);
