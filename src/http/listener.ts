@@ -10,8 +10,6 @@ import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
 import { send } from './send.ts';
 
-export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
-
 export interface Route {
   readonly template: string;
   readonly handle: Handler;

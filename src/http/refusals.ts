@@ -1,12 +1,11 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
-import { prefers } from './conditional.ts';
+import { prefers, type RequestHead } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, fatalError, type HttpError, type Reply, securityHeaders } from './reply.ts';
-import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
@@ -20,7 +19,7 @@ const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
 
 /** `{"error": message}`, or the same message as RFC 9457 for a client that prefers `application/problem+json`. */
-export function errorReply(error: ErrorResponse, request?: Pick<HttpRequest, 'id' | 'header'>) {
+export function errorReply(error: ErrorResponse, request?: RequestHead & { readonly id: string }) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
@@ -134,7 +133,7 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
 }
 
 /** Ends the connection of a reply only when its client has had time to send the rest of its request. */
-export function linger({ raw, listener }: HttpRequest): void {
+export function linger(raw: IncomingMessage, isHurried: () => boolean): void {
   const { socket } = raw;
   const { destroySoon = socket.end } = socket;
   const close = (): void => void destroySoon.call(socket);
@@ -146,7 +145,7 @@ export function linger({ raw, listener }: HttpRequest): void {
     raw.once('end', close);
     // Before Node.js, which in a host sends a second response when a body ends early.
     socket.prependOnceListener('end', close);
-    closeOnPause(socket, bytesLeft, () => listener.draining, close);
+    closeOnPause(socket, bytesLeft, isHurried, close);
   };
 }
 

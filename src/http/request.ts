@@ -4,7 +4,7 @@ import { cancelBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, to
 import { type Connection, unreadBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
-import { type Headers, HttpError } from './reply.ts';
+import { type Headers, HttpError, type Reply } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
 export interface ListenerLimits {
@@ -17,6 +17,8 @@ export interface ListenerLimits {
   /** How long a client may read nothing, or less than some 1.5 MB, of a reply, in ms; 0: no limit. Default: 60,000. */
   readonly writeTimeoutMs: number;
 }
+
+export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
 /** The state that all requests of a listener share. */
 export interface ListenerState {

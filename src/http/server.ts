@@ -1,9 +1,8 @@
 import { addAbortListener, once } from 'node:events';
-import type { Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
-import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadCrypto, loadHttps, loadTls } from './node-http.ts';
 import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
 

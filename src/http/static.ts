@@ -1,11 +1,10 @@
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import { chooseEncoding, evaluateConditions, requestedRange, type Validators } from './conditional.ts';
-import type { Handler } from './listener.ts';
 import { free } from './memory-budget.ts';
 import { loadCrypto } from './node-http.ts';
 import { type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
-import type { HttpRequest } from './request.ts';
+import type { Handler, HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
 /** A version of a file, with the headers of its replies. */

@@ -8,9 +8,8 @@ import type { AnyQuery, ChangeOptions, Collection, Repository } from '../domain/
 import { mapAnswer } from '../domain/repository.ts';
 import { parseUserQuery, type User, type UserDraft, type UserQuery } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
-import type { Handler } from '../http/listener.ts';
 import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
-import type { HttpRequest } from '../http/request.ts';
+import type { Handler, HttpRequest } from '../http/request.ts';
 import { expectedVersions, idempotencyKey, matchedVersions } from './conditions.ts';
 import { allRows, listHeaders, maxReadRows, memoize, monitorLinks, pageLinks, wantsCount } from './paging.ts';
 

@@ -15,7 +15,7 @@ import promises, {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Handler } from '../../src/http/listener.ts';
+import type { Handler } from '../../src/http/request.ts';
 import { fileHandler, isSettled } from '../../src/http/static.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import type { FailureEvent, RequestEvent } from '../../src/telemetry/events.ts';

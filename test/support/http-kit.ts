@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
-import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
+import { HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
 import { HttpError, json, securityHeaders } from '../../src/http/reply.ts';
+import type { Handler } from '../../src/http/request.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import { openPort } from '../../src/ports.ts';
