@@ -55,6 +55,15 @@ export class Connection {
     connections.set(socket, this);
   }
 
+  /** Since when it has waited for the next request of its client, by `performance.now()`; Infinity if it is busy. */
+  get waitingSince(): number {
+    const { writable, writableLength } = this.#socket;
+    // A client may still be sending the rest of a body after its response, or reading the last bytes of a response.
+    const isReceived = this.newest === undefined || this.newest.req.complete;
+    const isSent = writable && writableLength === 0;
+    return this.running === undefined && isReceived && isSent ? this.idleSince : Number.POSITIVE_INFINITY;
+  }
+
   /** Aborts when the connection closes, because an HTTP/1 client cancels by closing it. */
   get signal(): AbortSignal {
     if (this.#signal !== undefined) return this.#signal;

@@ -2,9 +2,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
-import { isSecure } from './node-http.ts';
-import { refuse, reportRefusal } from './refusals.ts';
-import { HttpError } from './reply.ts';
+import { refuse, reportRefusal, tooManyConnections } from './refusals.ts';
 import { scheduler } from './scheduler.ts';
 
 // Each stays open until its client has had time to read the error response. Further ones get none.
@@ -16,7 +14,6 @@ const maxChecks = 100;
 // A handshake of TLS 1.3 makes 5 keys, and a change of them that the client requests 2. Clients change them rarely.
 const maxKeys = 1_000;
 const warnEveryMs = 60_000;
-const full = new HttpError(503, 'too many connections are open');
 
 /**
  * Limits the number of open connections of a server. A connection beyond the limit replaces an idle one if a short
@@ -39,7 +36,7 @@ export class Connections {
 
   /** `max` is 0 for no limit. */
   constructor(server: Server, max: number, observe: Observe) {
-    this.#isSecure = isSecure(server);
+    this.#isSecure = 'setSecureContext' in server;
     this.#observe = observe;
     const sets = [this.#unread, this.#open, this.#rejecting];
     this.#forget = function () {
@@ -92,7 +89,7 @@ export class Connections {
 
   /** Closes all connections that have been idle since this time or longer, by `performance.now()`. */
   closeIdle(since: number): void {
-    for (const socket of this.#open) if (idleSince(socket) <= since) socket.destroy();
+    for (const socket of this.#open) if (connectionOf(socket).waitingSince <= since) socket.destroy();
   }
 
   /** Closes an idle connection. Returns whether it found one. */
@@ -103,7 +100,8 @@ export class Connections {
     let checks = 0;
     // Do not keep an iterator for the next search: it would keep all connections in memory that close in the meantime.
     for (const socket of this.#open) {
-      if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
+      const { waitingSince } = connectionOf(socket);
+      if (waitingSince <= since) [longest, since] = [socket, waitingSince];
       this.#open.delete(socket);
       this.#open.add(socket);
       checks += 1;
@@ -124,20 +122,11 @@ export class Connections {
     socket.on('error', () => undefined);
     // With TLS, a response would need a handshake, which costs most.
     if (this.#isSecure || this.#rejecting.size >= maxRejectingAtOnce) {
-      reportRefusal(full, this.#observe);
+      reportRefusal(tooManyConnections, this.#observe);
       socket.destroy();
     } else {
       this.#rejecting.add(socket.on('close', this.#forget));
-      refuse(socket, full, this.#observe);
+      refuse(socket, tooManyConnections, this.#observe);
     }
   }
-}
-
-/** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it is busy. */
-function idleSince(socket: Socket): number {
-  const { running, newest, idleSince } = connectionOf(socket);
-  // A client may still be sending the rest of a body after its response, or reading the last bytes of a response.
-  const isReceived = newest === undefined || newest.req.complete;
-  const isSent = socket.writable && socket.writableLength === 0;
-  return running === undefined && isReceived && isSent ? idleSince : Number.POSITIVE_INFINITY;
 }

@@ -5,7 +5,7 @@ import { prefers, type RequestHead } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { http } from './node-http.ts';
-import { type ErrorResponse, fatalError, type HttpError, type Reply, securityHeaders } from './reply.ts';
+import { type ErrorResponse, fatalError, HttpError, type Reply, securityHeaders } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
@@ -45,6 +45,7 @@ export interface ParserError {
   readonly rawPacket?: Uint8Array;
 }
 
+export const tooManyConnections = new HttpError(503, 'too many connections are open');
 const malformed = fatalError(400, 'the request is malformed');
 const unknownMethod = fatalError(501, 'the method is not implemented');
 const unknownVersion = fatalError(505, 'the protocol must be HTTP/1.1');
