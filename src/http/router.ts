@@ -45,6 +45,15 @@ export function parsePattern(source: string): Pattern {
   return { method, template, segments };
 }
 
+/** The pattern of a GET for one path, decoded, whose braces are ordinary characters. */
+export function literalPattern(path: string): Pattern {
+  const segments = path
+    .slice(1)
+    .split('/')
+    .map((literal) => ({ literal }));
+  return { method: 'GET', template: path, segments };
+}
+
 class Node<T> {
   readonly literals = new Map<string, Node<T>>();
   parameter: Node<T> | undefined;

@@ -1,10 +1,9 @@
-import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { extname, join, relative, sep } from 'node:path';
-import type { Headers } from './reply.ts';
-import type { Pattern } from './router.ts';
+import { readdirSync, realpathSync, statSync } from 'node:fs';
+import { basename, extname, join, relative, sep } from 'node:path';
 
 export interface StaticFile {
-  readonly pattern: Pattern;
+  /** The path of its URL, decoded, such as `/index.html` or `/`. */
+  readonly urlPath: string;
   readonly plain: KnownFile;
   readonly type: string;
   /** Compressed siblings, such as `app.js.br` beside `app.js`. */
@@ -34,9 +33,9 @@ export function listFiles(publicFolder: string): StaticFile[] {
   return [...found].flatMap(([path, plain]): StaticFile[] => {
     const compressed = { br: found.get(`${path}.br`), gzip: found.get(`${path}.gz`) };
     const file = { plain, compressed, type: contentType(path) };
-    const segments = relative(folder, path).split(sep);
-    const index = segments.at(-1) === 'index.html' ? [segments.with(-1, '')] : [];
-    return [segments, ...index].map((path) => ({ ...file, pattern: pattern(path) }));
+    const urlPath = `/${relative(folder, path).split(sep).join('/')}`;
+    const index = basename(path) === 'index.html' ? [urlPath.slice(0, -'index.html'.length)] : [];
+    return [urlPath, ...index].map((urlPath) => ({ ...file, urlPath }));
   });
 }
 
@@ -75,11 +74,6 @@ export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-function pattern(path: readonly string[]): Pattern {
-  const segments = path.map((literal) => ({ literal }));
-  return { method: 'GET', segments, template: `/${path.join('/')}` };
-}
-
 // biome-ignore format: one line for each type is too long to read.
 const types: Readonly<Record<string, string>> = {
   '.avif': 'image/avif', '.css': 'text/css; charset=utf-8', '.csv': 'text/csv; charset=utf-8',
@@ -98,12 +92,4 @@ const types: Readonly<Record<string, string>> = {
 /** The media type of a file by its name. Browsers do not run a file of an unknown type. */
 export function contentType(fileName: string): string {
   return types[extname(fileName).toLowerCase()] ?? 'application/octet-stream';
-}
-
-const metaPattern = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/i;
-
-/** The Content-Security-Policy of a page as a header, if it has one. Only a header can forbid frames. */
-export function pagePolicy(path: string): Headers {
-  const [, policy] = metaPattern.exec(readFileSync(path, 'utf8')) ?? [];
-  return policy === undefined ? {} : { 'content-security-policy': `${policy}; frame-ancestors 'none'` };
 }

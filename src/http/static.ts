@@ -1,4 +1,4 @@
-import { constants, type Stats, statSync } from 'node:fs';
+import { constants, readFileSync, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import { chooseEncoding, evaluateConditions, requestedRange, type Validators } from './conditional.ts';
 import { free } from './memory-budget.ts';
@@ -173,4 +173,12 @@ async function readFully(handle: FileHandle, start: number, length: number): Pro
   const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, start);
   if (bytesRead < length) throw new HttpError(503, 'the file changed while it was read');
   return buffer;
+}
+
+const metaPattern = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/i;
+
+/** The Content-Security-Policy of a page as a header, if it has one. Only a header can forbid frames. */
+export function pagePolicy(path: string): Headers {
+  const [, policy] = metaPattern.exec(readFileSync(path, 'utf8')) ?? [];
+  return policy === undefined ? {} : { 'content-security-policy': `${policy}; frame-ancestors 'none'` };
 }

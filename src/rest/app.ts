@@ -7,9 +7,9 @@ import { hostCheck, isLoopback } from '../http/head.ts';
 import { HttpListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
 import type { Handler, HttpRequest, ListenerLimits } from '../http/request.ts';
-import { parsePattern, Router } from '../http/router.ts';
-import { fileHandler } from '../http/static.ts';
-import { listFiles, pagePolicy } from '../http/static-files.ts';
+import { literalPattern, parsePattern, Router } from '../http/router.ts';
+import { fileHandler, pagePolicy } from '../http/static.ts';
+import { listFiles } from '../http/static-files.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
 import { toErrorResponse } from './errors.ts';
@@ -118,19 +118,19 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     router.add(pattern, { template: pattern.template, handle, priority });
   }
   const files = publicDir === false ? [] : filesOf(publicDir);
-  const described = files.some((file) => file.pattern.template === descriptionPath);
+  const described = files.some(({ urlPath }) => urlPath === descriptionPath);
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
   const description = ({ basePath }: HttpRequest): Headers =>
     described ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` } : {};
   const cache = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // The API takes precedence.
-    if (router.knows(encodeURI(file.pattern.template))) continue;
+    if (router.knows(encodeURI(file.urlPath))) continue;
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, cache);
-    const handle = file.pattern.template === '/' ? rootHandler(serve, description) : serve;
-    router.add(file.pattern, { template: 'static', handle, priority: 'exempt' });
+    const handle = file.urlPath === '/' ? rootHandler(serve, description) : serve;
+    router.add(literalPattern(file.urlPath), { template: 'static', handle, priority: 'exempt' });
   }
   // A browser applies HSTS to every port of a host name: on localhost, it would block other programs without TLS.
   const hsts = bound?.secure &&

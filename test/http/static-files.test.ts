@@ -106,7 +106,7 @@ async function listAsNobody(folders: readonly string[]): Promise<readonly unknow
     if (process.getuid() === 0) process.setuid(65_534);
     const list = (folder) => {
       try {
-        return listFiles(folder).map(({ pattern }) => pattern.template).sort();
+        return listFiles(folder).map(({ urlPath }) => urlPath).sort();
       } catch ({ code }) {
         return code;
       }

@@ -534,7 +534,7 @@ test('the cache of files stays within its memory limit', async (t) => {
   for (const name of ['a', 'b']) await writeFile(join(dir, name), name.repeat(10));
   const memory = { freeBytes: 15 };
   const handlers = listFiles(dir).map((file): [string, Handler] => [
-    `GET ${file.pattern.template}`,
+    `GET ${file.urlPath}`,
     fileHandler(file, {}, memory),
   ]);
   const { port } = await startKit(t, Object.fromEntries(handlers));

@@ -33,7 +33,7 @@ describe('the OpenAPI document', () => {
     const expected = [...table.map(({ pattern }) => pattern), 'GET /', 'GET /{file}'];
     assert.deepEqual([...operations().keys()].sort(), expected.sort());
     const served = listFiles(fileURLToPath(new URL('../../public', import.meta.url)));
-    const names = served.map(({ pattern }) => pattern.template);
+    const names = served.map(({ urlPath }) => urlPath);
     assert.ok(
       names.includes('/') && names.includes('/openapi.json'),
       'the page and the document must be listed',
