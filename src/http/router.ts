@@ -10,38 +10,20 @@ export interface Pattern {
   readonly template: string;
 }
 
-const methodPattern = /^[A-Z]+$/;
-const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const patternSyntax = /^([A-Z]+) (\/|(?:\/(?:[^/{}]+|\{[A-Za-z_][A-Za-z0-9_]*\}))+)$/;
 
-/** Parses `METHOD /path/{parameter}` into its normal form. Throws with the offset of a mistake. */
+/** Parses `METHOD /path/{parameter}` into its normal form. Throws if it is malformed. */
 export function parsePattern(source: string): Pattern {
-  const fail = (offset: number, problem: string) =>
-    new SyntaxError(`pattern "${source}": ${problem} (at offset ${offset})`);
-  const space = source.indexOf(' ');
-  const method = source.slice(0, Math.max(space, 0));
-  if (!methodPattern.test(method)) throw fail(0, 'must begin with a method in capitals and a space');
-  if (method === 'HEAD' || method === 'OPTIONS') throw fail(0, `${method} is handled for every path`);
-  const template = source.slice(space + 1);
-  if (!template.startsWith('/')) throw fail(space + 1, 'the path must begin with "/"');
-  if (template === '/') return { method, template, segments: [{ literal: '' }] };
-
-  let offset = space + 1;
-  const names = new Set<string>();
+  const fail = (problem: string) => new SyntaxError(`pattern "${source}": ${problem}`);
+  const [, method, template] = patternSyntax.exec(source) ?? [];
+  if (method === undefined || template === undefined) throw fail('must be like "GET /users/{id}"');
+  if (method === 'HEAD' || method === 'OPTIONS') throw fail(`${method} is handled for every path`);
   const segments = template
     .slice(1)
     .split('/')
-    .map((text): Segment => {
-      const start = offset + 1;
-      offset = start + text.length;
-      if (text === '') throw fail(start, 'a segment is empty');
-      if (!text.includes('{') && !text.includes('}')) return { literal: text };
-      const name = text.slice(1, -1);
-      if (text !== `{${name}}`) throw fail(start, 'a parameter must be a whole segment, as {name}');
-      if (!namePattern.test(name)) throw fail(start + 1, `"${name}" is not a parameter name`);
-      if (names.has(name)) throw fail(start + 1, `the parameter "${name}" appears twice`);
-      names.add(name);
-      return { parameter: name };
-    });
+    .map((text): Segment => (text.startsWith('{') ? { parameter: text.slice(1, -1) } : { literal: text }));
+  const names = segments.flatMap((segment) => ('parameter' in segment ? segment.parameter : []));
+  if (new Set(names).size < names.length) throw fail('a parameter appears twice');
   return { method, template, segments };
 }
 

@@ -169,41 +169,43 @@ for (const [source, segments] of parsed) {
   });
 }
 
-const malformed: readonly [source: string, problem: string, offset: number][] = [
-  ['', 'must begin with a method in capitals and a space', 0],
-  ['/users', 'must begin with a method in capitals and a space', 0],
-  ['get /users', 'must begin with a method in capitals and a space', 0],
-  ['GET2 /users', 'must begin with a method in capitals and a space', 0],
-  [' /users', 'must begin with a method in capitals and a space', 0],
-  ['GET', 'must begin with a method in capitals and a space', 0],
-  ['HEAD /users', 'HEAD is handled for every path', 0],
-  ['OPTIONS /users', 'OPTIONS is handled for every path', 0],
-  ['GET ', 'the path must begin with "/"', 4],
-  ['GET users', 'the path must begin with "/"', 4],
-  ['GET  /users', 'the path must begin with "/"', 4],
-  ['GET *', 'the path must begin with "/"', 4],
-  ['GET //', 'a segment is empty', 5],
-  ['GET //users', 'a segment is empty', 5],
-  ['GET /users/', 'a segment is empty', 11],
-  ['GET /users//posts', 'a segment is empty', 11],
-  ['GET /users/{id', 'a parameter must be a whole segment, as {name}', 11],
-  ['GET /users/id}', 'a parameter must be a whole segment, as {name}', 11],
-  ['GET /users/a{id}', 'a parameter must be a whole segment, as {name}', 11],
-  ['GET /users/{id}a', 'a parameter must be a whole segment, as {name}', 11],
-  ['GET /users/}id{', 'a parameter must be a whole segment, as {name}', 11],
-  ['GET /users/{}', '"" is not a parameter name', 12],
-  ['GET /users/{1}', '"1" is not a parameter name', 12],
-  ['GET /users/{i-d}', '"i-d" is not a parameter name', 12],
-  ['GET /users/{{id}}', '"{id}" is not a parameter name', 12],
-  ['GET /users/{a}{b}', '"a}{b" is not a parameter name', 12],
-  ['GET /users/{id}/posts/{id}', 'the parameter "id" appears twice', 23],
+const malformed: readonly [source: string, problem: string][] = [
+  ...[
+    '',
+    '/users',
+    'get /users',
+    'GET2 /users',
+    ' /users',
+    'GET',
+    'GET ',
+    'GET users',
+    'GET  /users',
+    'GET *',
+    'GET //',
+    'GET //users',
+    'GET /users/',
+    'GET /users//posts',
+    'GET /users/{id',
+    'GET /users/id}',
+    'GET /users/a{id}',
+    'GET /users/{id}a',
+    'GET /users/}id{',
+    'GET /users/{}',
+    'GET /users/{1}',
+    'GET /users/{i-d}',
+    'GET /users/{{id}}',
+    'GET /users/{a}{b}',
+  ].map((source): [string, string] => [source, 'must be like "GET /users/{id}"']),
+  ['HEAD /users', 'HEAD is handled for every path'],
+  ['OPTIONS /users', 'OPTIONS is handled for every path'],
+  ['GET /users/{id}/posts/{id}', 'a parameter appears twice'],
 ];
 
-for (const [source, problem, offset] of malformed) {
-  test(`${JSON.stringify(source)} is rejected with the offset of the problem`, () => {
+for (const [source, problem] of malformed) {
+  test(`the pattern ${JSON.stringify(source)} is rejected`, () => {
     assert.throws(() => parsePattern(source), {
       name: 'SyntaxError',
-      message: `pattern "${source}": ${problem} (at offset ${offset})`,
+      message: `pattern "${source}": ${problem}`,
     });
   });
 }
