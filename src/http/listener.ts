@@ -3,12 +3,11 @@ import type { Observe } from '../telemetry/events.ts';
 import { connectionOf, mergeChunks } from './connection.ts';
 import { checkHead, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
-import { errorReply, reportRefusal } from './refusals.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
 import { HttpRequest, type ListenerState } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
-import { send } from './send.ts';
+import { send, sendError } from './send.ts';
 
 export interface Route {
   readonly template: string;
@@ -45,9 +44,7 @@ export class HttpListener {
   readonly #state: ListenerState & ListenerOptions;
 
   constructor(options: ListenerOptions) {
-    const { observe, limits } = options;
-    const refusal = { status: 503, message: 'too much waits for slow clients' };
-    const memory = new MemoryBudget(() => reportRefusal(refusal, observe), limits.maxBodyBytes);
+    const memory = new MemoryBudget(options.observe, options.limits.maxBodyBytes);
     this.#state = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 
@@ -216,12 +213,7 @@ export class HttpListener {
   #fail(request: HttpRequest, caught: unknown): void {
     const { observe, toErrorResponse } = this.#state;
     try {
-      const error = toErrorResponse(caught, request);
-      // The client would read an error as the rest of the reply that has begun.
-      if (request.response.headersSent) {
-        request.failedStatus = error.status;
-        if (!request.response.writableEnded) request.response.destroy();
-      } else send(request, errorReply(error, request));
+      sendError(request, toErrorResponse(caught, request));
     } catch (cause) {
       // The error response could not be written: only closing the connection can signal the failure.
       observe({ type: 'failure', where: 'http', requestId: request.id, cause });

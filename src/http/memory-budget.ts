@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
+import type { Observe } from '../telemetry/events.ts';
 
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
@@ -21,16 +22,12 @@ export class MemoryBudget {
   readonly #maxBytes: number;
   /** In the order in which the owners began to use memory. */
   readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
-  readonly reportCancel: () => void;
+  readonly #observe: Observe;
   #usedBytes = 0;
 
   /** The budget holds the longest body at least twice, because a body beyond the budget would cancel itself. */
-  constructor(
-    reportCancel: () => void,
-    longestBody: number,
-    maxBytes = Math.max(budgetBytes, 2 * longestBody),
-  ) {
-    this.reportCancel = reportCancel;
+  constructor(observe: Observe, longestBody: number, maxBytes = Math.max(budgetBytes, 2 * longestBody)) {
+    this.#observe = observe;
     this.#maxBytes = maxBytes;
   }
 
@@ -41,6 +38,11 @@ export class MemoryBudget {
   /** The preferred length of the chunks of a reply. While memory is short, a chunk is short enough not to count. */
   get chunkBytes(): number {
     return this.isShort ? uncountedBytes : longChunkBytes;
+  }
+
+  /** Reports that a request or a connection is cancelled for lack of memory. */
+  reportCancel(): void {
+    this.#observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
   }
 
   /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */

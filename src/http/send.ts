@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from './node-http.ts';
-import { linger } from './refusals.ts';
-import { type ByteStream, isStream, type Reply } from './reply.ts';
+import { errorReply, linger } from './refusals.ts';
+import { type ByteStream, type ErrorResponse, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
 
@@ -17,6 +17,15 @@ export function send(request: HttpRequest, reply: Reply): Promise<void> | undefi
   if (isStream(body)) return sendStream(request, reply, body);
   sendWhole(request, reply, body);
   return undefined;
+}
+
+/** Writes an error response. If a reply has begun, ends it instead: its client would read the error as the rest of it. */
+export function sendError(request: HttpRequest, error: ErrorResponse): void {
+  const { response } = request;
+  if (response.headersSent) {
+    request.failedStatus = error.status;
+    if (!response.writableEnded) response.destroy();
+  } else send(request, errorReply(error, request));
 }
 
 function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
