@@ -84,7 +84,13 @@ export function parseQuery(query: string): Parameter[] {
   return [...new URLSearchParams(`?${query}`)];
 }
 
-export function decodePercent(text: string, part: 'path' | 'query'): string {
+/** The segments of a path. Split first, then decode: an encoded slash is part of its segment, not a separator. */
+export function splitPath(path: string): string[] {
+  const segments = path.slice(1).split('/');
+  return path.includes('%') ? segments.map((segment) => decodePercent(segment, 'path')) : segments;
+}
+
+function decodePercent(text: string, part: 'path' | 'query'): string {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf, mergeChunks } from './connection.ts';
-import { checkHead, parseTarget } from './head.ts';
+import { checkHead, parseTarget, splitPath } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
 import { HttpRequest, type ListenerState } from './request.ts';
@@ -83,7 +83,7 @@ export class HttpListener {
   #knows({ method = 'GET', url = '' }: IncomingMessage): boolean {
     try {
       const { path } = parseTarget(method, url, this.#state.basePath);
-      return path === '*' || this.#state.router.knows(path);
+      return path === '*' || this.#state.router.knows(splitPath(path));
     } catch (caught) {
       return !(caught instanceof HttpError && caught.status === 404);
     }
@@ -151,14 +151,15 @@ export class HttpListener {
       const { method } = request;
       const { path } = request.target;
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
+      const segments = splitPath(path);
       if (method === 'OPTIONS') {
         // If its preflight fails, a page cannot read the 404 of its request.
         const isPreflight = corsHeaders && request.header('access-control-request-method') !== undefined;
-        const isForAll = path === '*' || (isPreflight && !router.knows(path));
-        const allow = isForAll ? [...router.methods].sort().join(', ') : router.allow(path);
+        const isForAll = path === '*' || (isPreflight && !router.knows(segments));
+        const allow = isForAll ? [...router.methods].sort().join(', ') : router.allow(segments);
         return immediate(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request, allow) } }));
       }
-      const { value: route, params } = router.match(method, path);
+      const { value: route, params } = router.match(method, segments);
       request.params = params;
       request.template = route.template;
       return route;

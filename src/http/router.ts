@@ -1,4 +1,3 @@
-import { decodePercent } from './head.ts';
 import { HttpError, noSuchResource } from './reply.ts';
 
 export type Segment = { readonly literal: string } | { readonly parameter: string };
@@ -42,7 +41,7 @@ class Node<T> {
   readonly leaves = new Map<string, { readonly value: T; readonly pattern: Pattern }>();
 }
 
-/** Finds the route for a method and a path: literal segments first, then parameters. */
+/** Finds the route for a method and the decoded segments of a path: literal segments first, then parameters. */
 export class Router<T> {
   readonly #root = new Node<T>();
   /** All methods of all routes, including HEAD and OPTIONS. */
@@ -68,18 +67,17 @@ export class Router<T> {
   }
 
   /** Whether a path has a route, for any method. */
-  knows(path: string): boolean {
-    return this.#nodesOf(splitPath(path)).length > 0;
+  knows(segments: readonly string[]): boolean {
+    return this.#nodesOf(segments).length > 0;
   }
 
   /** The methods of a path, for `Allow`. Fails with 404 when there is no such path. */
-  allow(path: string): string {
-    return allowed(this.#nodesOf(splitPath(path)));
+  allow(segments: readonly string[]): string {
+    return allowed(this.#nodesOf(segments));
   }
 
-  /** Finds a route; HEAD uses that of GET. Fails with 400 for malformed encoding, 404 or, with `Allow`, 405. */
-  match(method: string, path: string) {
-    const segments = splitPath(path);
+  /** Finds a route; HEAD uses that of GET. Fails with 404 or, with `Allow`, 405. */
+  match(method: string, segments: readonly string[]) {
     const nodes = this.#nodesOf(segments);
     const wanted = method === 'HEAD' ? 'GET' : method;
     // `DELETE /users/me` may match only `/users/{id}`, although `GET /users/me` exists.
@@ -111,12 +109,6 @@ export class Router<T> {
     }
     return nodes.filter(({ leaves }) => leaves.size > 0);
   }
-}
-
-// Split first, then decode: an encoded slash is part of its segment, not a separator.
-function splitPath(path: string): string[] {
-  const segments = path.slice(1).split('/');
-  return path.includes('%') ? segments.map((segment) => decodePercent(segment, 'path')) : segments;
 }
 
 function allowed<T>(nodes: readonly Node<T>[]): string {

@@ -19,7 +19,7 @@ export function send(request: HttpRequest, reply: Reply): Promise<void> | undefi
   return undefined;
 }
 
-/** Writes an error response. If a reply has begun, ends it instead: its client would read the error as the rest of it. */
+/** Writes an error response, or ends a reply that has begun: its client would read the error as the rest of it. */
 export function sendError(request: HttpRequest, error: ErrorResponse): void {
   const { response } = request;
   if (response.headersSent) {

@@ -132,8 +132,8 @@ export class HttpServer {
 
   /**
    * Accepts no more connections, and resolves when all open connections have ended. Before this call, the listener
-   * must drain. An idle connection may still send a request for `idleMs`, and is then closed, also within a head or a TLS
-   * handshake. An abort of `signal` closes the rest.
+   * must drain. An idle connection may still send a request for `idleMs`, and is then closed, also within a head or
+   * a TLS handshake. An abort of `signal` closes the rest.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
     const closed = once(this.server, 'close');

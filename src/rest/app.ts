@@ -125,7 +125,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const cache = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // The API takes precedence.
-    if (router.knows(encodeURI(file.urlPath))) continue;
+    if (router.knows(file.urlPath.slice(1).split('/'))) continue;
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, cache);

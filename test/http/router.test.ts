@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { splitPath } from '../../src/http/head.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { parsePattern, Router, type Segment } from '../../src/http/router.ts';
 
@@ -12,7 +13,7 @@ function routerOf(...patterns: readonly string[]): Router<string> {
 /** The result of routing a request: the pattern with its parameters, or the status with `Allow`. */
 function outcome(router: Router<string>, method: string, path: string): string {
   try {
-    const { value, params } = router.match(method, path);
+    const { value, params } = router.match(method, splitPath(path));
     const shown = Object.entries(params).map(([name, text]) => ` ${name}=${text}`);
     return `${value}${shown.join('')}`;
   } catch (error) {
@@ -122,11 +123,11 @@ test('the parameter at one place may have another name for each method', () => {
 });
 
 test('allow returns the methods of a path in alphabetical order', () => {
-  assert.equal(routerOf(...site).allow('/users'), 'GET, HEAD, OPTIONS, POST');
+  assert.equal(routerOf(...site).allow(['users']), 'GET, HEAD, OPTIONS, POST');
 });
 
 test('allow throws 404 for an unknown path', () => {
-  assert.throws(() => routerOf(...site).allow('/nowhere'), { status: 404 });
+  assert.throws(() => routerOf(...site).allow(['nowhere']), { status: 404 });
 });
 
 test('methods contains those of all routes, including HEAD and OPTIONS', () => {
@@ -144,7 +145,7 @@ const taken: readonly [path: string, has: boolean][] = [
 
 for (const [path, has] of taken) {
   test(`the path ${path} ${has ? 'has a route' : 'has no route'} of any method`, () => {
-    assert.equal(routerOf(...site).knows(path), has);
+    assert.equal(routerOf(...site).knows(splitPath(path)), has);
   });
 }
 
