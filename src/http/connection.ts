@@ -75,6 +75,14 @@ export class Connection {
     return aborter.signal;
   }
 
+  /** The response to a request has ended, at this time by `performance.now()`. */
+  end(response: ServerResponse, now: number): void {
+    this.idleSince = now;
+    // Release the last request of an idle connection. While its body arrives, errors still need the response.
+    if (this.newest === response && response.req.complete) this.newest = undefined;
+    if (this.running?.response === response) this.running = undefined;
+  }
+
   /** Delays a pipelined request until its response gets the socket: the earlier responses have ended then. */
   wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
     const { headers, rawHeaders, url = '' } = response.req;

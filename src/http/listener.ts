@@ -90,7 +90,7 @@ export class HttpListener {
   }
 
   #start(request: HttpRequest, mayBeFirst: boolean): void {
-    const { connection, raw, response } = request;
+    const { connection, response } = request;
     const fail = (caught: unknown): void => this.#fail(request, caught);
     connection.running = { response, fail };
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
@@ -98,10 +98,7 @@ export class HttpListener {
       request.release();
       const now = performance.now();
       this.#report(request, now);
-      connection.idleSince = now;
-      // Release the last request of an idle connection. While its body arrives, errors still need the response.
-      if (connection.newest === response && raw.complete) connection.newest = undefined;
-      if (connection.running?.response === response) connection.running = undefined;
+      connection.end(response, now);
     });
     const route = this.#route(request);
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))
