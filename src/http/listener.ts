@@ -4,7 +4,7 @@ import { connectionOf, mergeChunks } from './connection.ts';
 import { checkHead, parseTarget, splitPath } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
-import { HttpRequest, type ListenerState } from './request.ts';
+import { type Handler, HttpRequest, type Listener } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
 import { send, sendError } from './send.ts';
@@ -17,7 +17,7 @@ export interface Route {
 }
 
 export interface ListenerOptions
-  extends Pick<ListenerState, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
+  extends Pick<Listener, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
   readonly router: Router<Route>;
   /** Further headers of replies to OPTIONS. Default: none. */
   readonly optionsHeaders?: (request: HttpRequest, allow: string) => Headers;
@@ -41,7 +41,7 @@ const mayHaveUserInfo = /^[^/].*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
-  readonly #state: ListenerState & ListenerOptions;
+  readonly #state: Listener & ListenerOptions;
 
   constructor(options: ListenerOptions) {
     const memory = new MemoryBudget(options.observe, options.limits.maxBodyBytes);

@@ -20,8 +20,8 @@ export interface ListenerLimits {
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
-/** The state that all requests of a listener share. */
-export interface ListenerState {
+/** What a request needs of its listener: the options and the state that all its requests share. */
+export interface Listener {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
   /** The headers of every reply, errors included. A reply may override them. */
@@ -56,7 +56,7 @@ export class HttpRequest {
   readonly raw: IncomingMessage;
   readonly response: ServerResponse;
   readonly connection: Connection;
-  readonly listener: ListenerState;
+  readonly listener: Listener;
   readonly method: string;
   /** The client's `x-request-id` if it is valid, else a new one. Replies, logs and events contain it. */
   readonly id: string;
@@ -78,12 +78,7 @@ export class HttpRequest {
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
 
-  constructor(
-    raw: IncomingMessage,
-    response: ServerResponse,
-    connection: Connection,
-    listener: ListenerState,
-  ) {
+  constructor(raw: IncomingMessage, response: ServerResponse, connection: Connection, listener: Listener) {
     this.raw = raw;
     this.response = response;
     this.connection = connection;

@@ -146,7 +146,7 @@ function writeHead(request: HttpRequest, reply: Reply): void {
   if (headers['connection'] === 'close') connection.closing = true;
   response.writeHead(status, headers);
   // Some clients read nothing until the server has read all of their request.
-  if (lingers) linger(raw, () => shared.draining);
+  if (lingers) linger(raw, () => listener.draining);
 }
 
 /**

@@ -7,12 +7,12 @@ import { runInNewContext } from 'node:vm';
 import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
-import { HttpRequest, type ListenerState } from '../../src/http/request.ts';
+import { HttpRequest, type Listener } from '../../src/http/request.ts';
 import { send } from '../../src/http/send.ts';
 
 /** Requests of a listener that allows one request in flight. */
 function allowOne() {
-  const listener: ListenerState = {
+  const listener: Listener = {
     basePath: '',
     commonHeaders: {},
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { HttpError } from '../../src/http/reply.ts';
-import { HttpRequest, type ListenerState } from '../../src/http/request.ts';
+import { HttpRequest, type Listener } from '../../src/http/request.ts';
 import { Scheduler as LoopScheduler } from '../../src/http/scheduler.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
@@ -41,7 +41,7 @@ testSchedules(
   'requests start once and in order, never exceed the limit, and are all counted off at their end',
   async (scheduler) => {
     const loop = new LoopScheduler();
-    const listener: ListenerState = {
+    const listener: Listener = {
       basePath: '',
       commonHeaders: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
