@@ -14,6 +14,7 @@ import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { describeError } from '../../../src/commands/errors.ts';
 import { addUsers, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/tools.ts';
@@ -119,14 +120,22 @@ describe('a backup of a SQLite file', () => {
     assert.ok(existsSync(join(folder, 'backup.db')));
   });
 
-  it('is rejected of a file on a read-only disk, beside which it could not remove the log', async (t) => {
-    const { folder, path } = await createFile();
-    mockBuiltin(t, fs, 'accessSync', () => {
-      throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+  for (const [code, reason, problem] of [
+    ['EROFS', 'read-only file system', 'the disk of \\S+users\\.db is mounted read-only'],
+    ['EPERM', 'operation not permitted', 'the user \\S+ cannot write to \\S+users\\.db'],
+  ] as const) {
+    it(`is rejected of a file that cannot be written (${code}), beside which it could not remove the log`, async (t) => {
+      const { folder, path } = await createFile();
+      mockBuiltin(t, fs, 'accessSync', () => {
+        throw Object.assign(new Error(`${code}: ${reason}`), { code });
+      });
+      const backup = backupSqlite(path, join(folder, 'backup.db'));
+      await assert.rejects(backup, (error) => {
+        assert.match(describeError(error), new RegExp(`: ${problem}: ${code}: ${reason}$`));
+        return true;
+      });
     });
-    const backup = backupSqlite(path, join(folder, 'backup.db'));
-    await assert.rejects(backup, /: the disk of \S+users\.db is mounted read-only$/);
-  });
+  }
 
   it('is rejected of a damaged file, and leaves no file', async () => {
     const folder = temporaryFolder();
