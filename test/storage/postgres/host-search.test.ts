@@ -132,18 +132,25 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(search.failure, undefined);
   });
 
-  it('fails at once while another request tries the only host, which hangs', async (t) => {
-    const { search, answers, asked, pass } = start(t, [a]);
-    answers.set('a', 'hangs');
-    search.failure = { cause: new Error('does not answer in time'), tookMs: 2_000 };
-    const trying = search.recover();
-    await assert.rejects(search.recover(), { kind: 'unavailable' });
-    answers.set('a', 'passes');
-    await pass(200);
-    await trying;
-    assert.equal(search.failure, undefined);
-    assert.equal(asked['a'], 2);
-  });
+  for (const [attempt, what] of Object.entries({ open: 'a connection', recover: 'a search' } as const)) {
+    it(`fails at once while another request tries the only host again, on which ${what} took too long`, async (t) => {
+      const { search, answers, asked, pass } = start(t, [a]);
+      answers.set('a', 'hangs');
+      const hanging = kindOf(attempt === 'open' ? search.open() : search.recover());
+      await pass(60_100);
+      await hanging;
+      asked['a'] = 0;
+      const trying = search.recover();
+      const other = kindOf(search.recover());
+      await pass(10);
+      answers.set('a', 'passes');
+      await pass(200);
+      await trying;
+      assert.equal(await other, 'unavailable');
+      assert.equal(search.failure, undefined);
+      assert.equal(asked['a'], 2);
+    });
+  }
 
   it('uses no earlier connection after it has found the same host again among several', async (t) => {
     const { search, answers } = start(t);
