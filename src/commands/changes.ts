@@ -183,9 +183,8 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
 /** Throws an `unavailable` error if a retry may succeed, and a `gone` error if the position is no longer kept. */
 async function checkResponse(response: Response): Promise<void> {
   const { status, headers } = response;
-  const isStream = /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '');
-  if (status === 200 && isStream) return;
-  const reason = reasonOf(await response.text()) ?? (isStream ? '' : 'not a stream of changes');
+  if (status === 200 && /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '')) return;
+  const reason = reasonOf(await response.text()) ?? 'not a stream of changes';
   const message = `${response.url} answers ${status}: ${reason}`;
   if (status === 410) throw new DomainError('gone', message);
   if (status >= 500 || status === 408 || status === 429) throw new DomainError('unavailable', message);
