@@ -39,16 +39,20 @@ export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without
 
 export type Warn = (message: string) => void;
 
-/** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
-export interface PoolSettings extends StoreNumbers {
-  /** Makes a client of the driver for the URL of one host. */
-  readonly createClient: (url: string) => Client;
+/** The settings of a connection. `PostgresStoreOptions` explains the numbers. */
+export interface SessionSettings extends StoreNumbers {
   /** Receives warnings for the operator of the database. */
   readonly warn: Warn;
-  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
-  readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */
   readonly writable: boolean;
+}
+
+/** The settings of a pool. */
+export interface PoolSettings extends SessionSettings {
+  /** Makes a client of the driver for the URL of one host. */
+  readonly createClient: (url: string) => Client;
+  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
+  readonly hosts: Hosts;
 }
 
 // Settings with which an acknowledged write could be lost.
@@ -91,7 +95,7 @@ export class Connection {
   }
 
   /** Connects, and sets up the session with one statement. After a failure, a timeout or an abort, closes it. */
-  async open(settings: PoolSettings, timeoutMs: number, signal?: AbortSignal): Promise<this> {
+  async open(settings: SessionSettings, timeoutMs: number, signal?: AbortSignal): Promise<this> {
     let isCut = false;
     const cut = () => {
       isCut = true;
@@ -117,7 +121,7 @@ export class Connection {
    * Limits the session, and ensures that a commit is on disk when it is acknowledged. Sets nothing in a session of a
    * pooler, whose other clients it would affect, and uses no startup parameters, which poolers reject.
    */
-  async #setUp(settings: PoolSettings): Promise<void> {
+  async #setUp(settings: SessionSettings): Promise<void> {
     const { warn, writable } = settings;
     const { rows } = await this.client.query<Record<string, string>>(setUpSql(this.client, settings));
     const session = firstOf(rows);
@@ -175,7 +179,7 @@ export class Connection {
   }
 }
 
-function setUpSql(client: Client, settings: PoolSettings): string {
+function setUpSql(client: Client, settings: SessionSettings): string {
   const values = {
     statement_timeout: settings.statementTimeoutMs,
     lock_timeout: settings.lockTimeoutMs,
@@ -199,6 +203,6 @@ function setUpSql(client: Client, settings: PoolSettings): string {
 }
 
 /** The id of the session, or the id that a pooler invented. */
-export function processIdOf(client: Client): number {
+function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }

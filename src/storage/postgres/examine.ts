@@ -1,11 +1,10 @@
 import { addAbortListener } from 'node:events';
-import { Socket } from 'node:net';
 import type { Client } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
-import { storeNumbers } from '../options.ts';
+import { readStoreNumbers, storeNumbers } from '../options.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../tools.ts';
-import { firstOf, processIdOf, types } from './connection.ts';
+import { Connection, firstOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { feedConnections } from './pool.ts';
@@ -48,31 +47,24 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
 }
 
 async function examineHost(Driver: typeof Client, { name, url }: Host, options: ExamineOptions) {
-  const client = new Driver({
-    connectionString: url,
-    types,
-    connectionTimeoutMillis: timeoutMs,
-    query_timeout: timeoutMs,
-    application_name: 'users-service doctor',
-  });
-  // Without a listener, a lost connection would end the process.
-  client.on('error', () => {});
+  const application_name = 'users-service doctor';
+  const client = new Driver({ connectionString: url, types, query_timeout: timeoutMs, application_name });
+  // As the service opens its connections, so that what it rejects or warns of is found.
+  const connection = new Connection(client);
+  const findings: Finding[] = [];
+  const add = (finding: Finding) => findings.push({ ...finding, what: `${name}: ${finding.what}` });
+  const warnOf = (problem: string) => add(warn(problem, 'change the settings of the server or of the role'));
   const { signal } = options;
-  using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
+  await connection.open({ ...readStoreNumbers({}), writable: false, warn: warnOf }, timeoutMs, signal);
+  using _ = signal && addAbortListener(signal, () => connection.destroy());
   try {
-    await client.connect();
     const sentAt = Date.now();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
     const clock = examineClock(state.now, sentAt, Date.now());
-    const findings: Finding[] = [];
-    for await (const finding of examineServer(client, state, clock, options))
-      findings.push({ ...finding, what: `${name}: ${finding.what}` });
+    for await (const finding of examineServer(client, state, clock, options)) add(finding);
     return { takesWrites: !state.read_only, findings };
   } finally {
-    // A server that hangs must not keep the process alive.
-    const { stream } = client.connection;
-    if (stream instanceof Socket) stream.unref();
-    client.end().catch(() => {});
+    await connection.close();
   }
 }
 
@@ -83,7 +75,6 @@ async function* examineServer(
   { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true }: ExamineOptions,
 ) {
   const { server_version: release, server_encoding: encoding, other_collations: others, free } = state;
-  const isPooled = processIdOf(client) !== state.pid;
   const version = await findVersion(client).catch(unreadableVersion);
   const schema = typeof version === 'number' ? examineSchema(version, state) : version;
   const server = `PostgreSQL ${release}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
@@ -91,11 +82,6 @@ async function* examineServer(
     ? ok(server)
     : fail(server, `use PostgreSQL ${oldestVersion} or newer`);
   yield clock;
-  yield examineDurability(state, isPooled);
-  // The server reports a commit that no standby has confirmed as a warning.
-  const lowerLevel = 'run ALTER ROLE … SET client_min_messages = warning';
-  if (isPooled && state.client_min_messages === 'error')
-    yield fail('client_min_messages error, behind a pooler', lowerLevel);
   const template = 'create the database with --encoding=UTF8 --template=template0';
   yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
   // Without a version, any tables are those of another program.
@@ -146,17 +132,6 @@ function unreadableVersion(error: unknown): Finding {
   if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
   if (!problem.includes('newer release')) throw error;
   return fail(problem, 'start the newer release');
-}
-
-/** Whether an acknowledged write survives a crash. The service sets `synchronous_commit`, but not behind a pooler. */
-function examineDurability(state: ServerState, isPooled: boolean): Finding {
-  const { fsync, full_page_writes, synchronous_commit: commit } = state;
-  const text = `fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit ${commit}`;
-  if (commit === 'off' && isPooled)
-    return fail(`${text}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on');
-  if (fsync === 'off' || full_page_writes === 'off')
-    return warn(text, 'set both to on: without them a crash can damage the database');
-  return ok(commit === 'off' ? `${text}, which the service sets to on` : text);
 }
 
 /** Whether the connections of the driver are encrypted, and check the certificate of the server. */

@@ -6,13 +6,9 @@ const tableNames = [...keyedTables, 'change_feed'];
 const sequences = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
 const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${name}`);
 
-// biome-ignore format: one line for each name is longer to read.
-const settings = [
-  'server_version', 'server_encoding', 'fsync', 'full_page_writes', 'synchronous_commit', 'client_min_messages',
-] as const;
-
-export interface ServerState extends Readonly<Record<(typeof settings)[number], string>> {
-  readonly pid: number;
+export interface ServerState {
+  readonly server_version: string;
+  readonly server_encoding: string;
   readonly now: number;
   readonly read_only: boolean;
   readonly collation: string;
@@ -44,9 +40,8 @@ export const filteredTables = `to_json(ARRAY(SELECT name FROM unnest('{meta,${ta
 export const stateSql = `
   WITH limits AS (SELECT datconnlimit, rolconnlimit FROM pg_database, pg_roles
     WHERE datname = current_database() AND rolname = session_user AND NOT rolsuper)
-  SELECT pg_backend_pid() AS pid,
+  SELECT current_setting('server_version') AS server_version, current_setting('server_encoding') AS server_encoding,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
-    ${settings.map((name) => `current_setting('${name}') AS ${name}`)},
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
     (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation

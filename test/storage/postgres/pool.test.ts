@@ -456,8 +456,7 @@ it('a connection that is refused keeps the reason, although closing it takes lon
     connection: { stream: { destroy: () => ended.resolve() } },
   });
   const connection = new Connection(client as unknown as Client);
-  const createClient = () => connection.client;
-  await assert.rejects(connection.open({ ...settings, createClient }, 1), { code: '53300' });
+  await assert.rejects(connection.open(settings, 1), { code: '53300' });
 });
 
 it('a connection is closed by force if the server does not confirm its end for a second', async (t) => {
