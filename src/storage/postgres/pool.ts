@@ -192,7 +192,8 @@ export class PostgresPool {
     const now = performance.now();
     if (now - connection.plannedAt > maxPlanAgeMs) {
       connection.plannedAt = now;
-      await send({ text: 'DISCARD PLANS' });
+      // An engine may lack this statement. After a loss of the connection, the work fails too.
+      await send({ text: 'DISCARD PLANS' }).catch(() => undefined);
     }
     return work(send, connection);
   }
