@@ -7,7 +7,6 @@ import { defaultText, variableOf } from '../../src/commands/settings.ts';
 import { type Option, optionRows } from '../../src/config.ts';
 import { testedKinds } from '../../src/conformance/kinds.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
-import { recordKinds } from '../../src/domain/record.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import type { RequestListenerOptions } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
@@ -273,11 +272,5 @@ test('the documentation contains every message that PostgreSQL errors are conver
   );
   const expected = [...errors, cannotConnect(undefined), overloaded()].map(({ message }) => message);
   const missing = expected.filter((message) => !messages.includes(message));
-  assert.deepEqual(missing, []);
-});
-
-test('the steps of a replicated upgrade name the sequence of each table', () => {
-  const page = documents.get('src/storage/README.md') ?? '';
-  const missing = recordKinds.filter((kind) => !page.includes(`\`${kind}_id_seq\``));
   assert.deepEqual(missing, []);
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, describe, it, type TestContext } from 'node:test';
 import { byKind, recordKinds } from '../../../src/domain/record.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
@@ -284,6 +285,22 @@ describe('the examination of a PostgreSQL database', () => {
     await store.continueIds(byKind(() => 9));
     assert.equal((await store.users.create({ name: 'Grace' })).value.id, 10);
     await store.users.delete(7);
+  });
+
+  it('finds the sequences of a replicated database as in the old one after the SQL of the documentation', async (t) => {
+    const [from, to] = [await createDatabase(), await createDatabase()];
+    const [source, target] = [await openSession(t, from), await openSession(t, to)];
+    const store = closeAfter(t, await openPostgresStore(from));
+    await store.continueIds(byKind((_, index) => 7 + index));
+    await store.users.create({ name: 'Ada' });
+    const page = readFileSync(new URL('../../../src/storage/README.md', import.meta.url), 'utf8');
+    const [, sql = ''] = /```sql\n +(SELECT format\([^`]*)```/.exec(page) ?? [];
+    for (const row of await source.query(sql)) await target.query(String(Object.values(row)));
+    const names = [...recordKinds.map((kind) => `${kind}_id_seq`), 'changes_position_seq'];
+    for (const name of names) {
+      const state = `SELECT last_value, is_called FROM ${name}`;
+      assert.deepEqual(await target.query(state), await source.query(state), name);
+    }
   });
 
   it('reports row level security, which hides rows from a user, and a store that is opened warns of it', async (t) => {
