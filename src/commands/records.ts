@@ -237,10 +237,13 @@ function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
   // Earlier exports have no such digest.
   if (endSha256 !== undefined && endSha256 !== digestOf(fields))
     throw new Error('the end record is damaged: it does not match its checksum');
-  const { records, sha256, ...ids } = fields;
+  const idFields = byKind(lastIdField);
+  const known = ['records', 'sha256', ...Object.values(idFields)];
+  const { records, sha256, ...ids }: Fields = parseRecord('the end record', fields, known);
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
     sha256: String(sha256),
-    lastIds: byKind((kind) => parseInteger(lastIdField(kind), ids[lastIdField(kind)], 0)),
+    // An export of a release that did not have a kind of records lacks its last id.
+    lastIds: byKind((kind) => parseInteger(idFields[kind], ids[idFields[kind]] ?? 0, 0)),
   };
 }

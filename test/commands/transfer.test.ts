@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFile, open, readdir, readFile, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -171,6 +172,18 @@ describe('export and import', () => {
     assert.equal(imported.code, 0, imported.stderr);
     const store = closeAfter(t, await openStore(url));
     assert.equal((await store.posts(1).get(1))?.version, 1);
+  });
+
+  it('accept a file of a release that did not have posts', async (t) => {
+    const url = `sqlite:${join(temporaryFolder(), 'a.db')}`;
+    const fields = { records: 0, sha256: hash('sha256', ''), lastUserId: 4 };
+    const endSha256 = hash('sha256', JSON.stringify(fields));
+    const input = JSON.stringify({ type: 'end', ...fields, endSha256 });
+    const imported = await runCommand(['import', '--database', url], { input });
+    assert.equal(imported.code, 0, imported.stderr);
+    const store = closeAfter(t, await openStore(url));
+    const { users, posts } = await store.summary();
+    assert.deepEqual([users.lastId, posts.lastId], [4, 0]);
   });
 
   it('add no records when the same file is imported twice', async () => {
@@ -526,7 +539,16 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     ['an id beyond int32', '{"type":"user","id":2147483648,"name":"Ada"}', /line 1: id must be/],
     ['version 0', '{"type":"user","id":1,"name":"Ada","version":0}', /line 1: version must be/],
     ['a post without its user', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
-    ['an end without a last id', '{"type":"end","records":0,"sha256":"","lastUserId":1}', /lastPostId must/],
+    [
+      'an end with a wrong last id',
+      '{"type":"end","records":0,"sha256":"","lastPostId":-1}',
+      /lastPostId must/,
+    ],
+    [
+      'an end with an unknown field',
+      '{"type":"end","records":0,"sha256":"","lastPostIc":1}',
+      /line 1: "lastPostIc" is not a known field/,
+    ],
     ['a repeated id', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
   ];
   for (const [what, input, message] of wrong) {
