@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../src/domain/repository.ts';
+import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 import { open, send } from '../support/client.ts';
@@ -48,6 +49,13 @@ for (const count of [0, 1, 99, 100, 101, 200, 201, 3_000]) {
     assert.deepEqual([head.status, head.text], [200, '']);
   });
 }
+
+test('a list returns all posts while memory is short and each of them is longer than a chunk', async (t) => {
+  t.mock.getter(MemoryBudget.prototype, 'isShort', () => true);
+  const { http } = await startService(t, { repository: await storeWith(3, '"'.repeat(10_000)) });
+  const { json } = await send(http, line);
+  assert.deepEqual(Array.isArray(json) && json.map(({ id }) => id), [2, 3, 4]);
+});
 
 /** Resolves after 100 turns of the event loop, in which a stream that can continue reads further rows. */
 async function manyTurns(): Promise<void> {
