@@ -28,6 +28,10 @@ describe('the settled position of a feed', () => {
     assert.deepEqual(needs, [false, false, false]);
   });
 
+  it('is 0 in an empty feed, which needs no further query', () => {
+    assert.deepEqual(settle(at(0, 0, [])), { positions: [0], needs: [false] });
+  });
+
   it('needs the list of writers at the start, and while a position is missing', () => {
     assert.equal(new Settled().needsWriters, true);
     const { positions, needs } = settle(at(3, 3, []), at(5, 3), at(6, 6));
