@@ -218,11 +218,13 @@ suite('console: requests', { skip: noBrowser }, () => {
     test(`a button copies the curl line ${what}`, async (t) => {
       const { http } = await startService(t);
       const page = await open(t, `${http}/`, {
-        initScript: `Object.defineProperty(navigator, 'clipboard', { value: ${clipboard} })`,
+        initScript: `Object.defineProperty(navigator, 'clipboard', { value: ${clipboard} });
+          addEventListener('copy', () => { window.copied = document.activeElement.value; });`,
       });
       await page.getByText('No users yet').waitFor();
       await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
       await announced(page, 'Copied');
+      assert.match(await page.evaluate('copied'), /^curl .*\/users/);
       await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
     });
   }
