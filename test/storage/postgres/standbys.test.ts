@@ -40,10 +40,14 @@ it('reads from standbys', async (all) => {
       id: number,
       ...servers: readonly { readonly port: number }[]
     ): Promise<void> {
-      await until(async () => {
-        await store.users.get(id);
-        return servers.every(({ port }) => outcomes().includes(`${port} answered`));
-      }, 'each standby answers a read', 60_000);
+      await until(
+        async () => {
+          await store.users.get(id);
+          return servers.every(({ port }) => outcomes().includes(`${port} answered`));
+        },
+        'each standby answers a read',
+        60_000,
+      );
     }
     return { store, reads, outcomes, untilAnswered };
   }
