@@ -30,7 +30,7 @@ export interface LoadReport {
   readonly refused: number;
   /** Requests that were not sent because all connections were busy. */
   readonly unsent: number;
-  /** Broken connections and unexpected statuses. There should be none. */
+  /** Broken connections and unexpected statuses. There should be none. Rounded up, so that a single one shows. */
   readonly failed: number;
   /** From the time at which the request was due to its response, in milliseconds. */
   readonly p50: number;
@@ -95,7 +95,7 @@ class OpenLoop {
       accepted: perSecond(this.#accepted.length),
       refused: perSecond(this.#refused.length),
       unsent: perSecond(unsent),
-      failed: perSecond(failed),
+      failed: Math.ceil(failed / seconds),
       p50: roundedPercentile(this.#accepted, 0.5),
       p99: roundedPercentile(this.#accepted, 0.99),
       p999: roundedPercentile(this.#accepted, 0.999),
