@@ -13,6 +13,7 @@ import { OutageLoad, untilReady } from '../test/kit/outage-load.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
+import { post } from './harness/post.ts';
 
 const { clients, 'down-ms': downMs } = readArguments({ clients: 8, 'down-ms': 5_000 });
 const steadyMs = 1_000;
@@ -32,11 +33,7 @@ const { child, http, grpc } = await startProcess(owner, [
   '--database',
   primary.url(database, forwarder.port),
 ]);
-await fetch(`${http}/users`, {
-  method: 'POST',
-  headers: { 'content-type': 'application/json' },
-  body: '{"name":"the first"}',
-});
+await post(`${http}/users`, { name: 'the first' });
 const client = usersClient(owner, grpc);
 const load = new OutageLoad({ child, http, client, clients });
 const summary: Record<string, unknown> = {};

@@ -13,7 +13,8 @@ import { promisify } from 'node:util';
 import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { pin } from './bench/cores.ts';
 import { readArguments } from './harness/arguments.ts';
-import { cpuSecondsOf } from './harness/cpu.ts';
+import { post } from './harness/post.ts';
+import { cpuSecondsOf } from './harness/proc.ts';
 import { percentile } from './harness/statistics.ts';
 
 const values = readArguments({ connections: 40, seconds: 4, factors: [1, 2, 3, 5], 'max-in-flight': 1_000 });
@@ -77,8 +78,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
 try {
   const limits = ['--max-in-flight', String(values['max-in-flight'])];
   const service = await startProcess({ after }, ['--database', `sqlite:${folder}/users.db`, ...limits]);
-  const headers = { 'content-type': 'application/json' };
-  await fetch(`${service.http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  await post(`${service.http}/users`, { name: 'Ada' });
   const closed = { connections: 8, streams: 16 };
   // Once to warm up.
   await offer(service, closed);

@@ -12,6 +12,8 @@ import { fileURLToPath } from 'node:url';
 import { freePorts } from '../test/kit/free-ports.ts';
 import { commandExists } from './bench/cores.ts';
 import { readArguments } from './harness/arguments.ts';
+import { post } from './harness/post.ts';
+import { isOk } from './harness/process.ts';
 import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
@@ -75,11 +77,6 @@ async function end({ child }: Running): Promise<void> {
   if (code !== 0) throw new Error(`the service ended with ${code}`);
 }
 
-async function createUser(http: string): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
-  await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
-}
-
 /** Runs `work` under the load of the clients. Prints their results and counts failures. */
 async function underLoad(
   title: string,
@@ -114,7 +111,7 @@ function describe({ client, requests, failures, note }: Tally): string {
 
 async function rolling(): Promise<number> {
   const service = await start(['--workers', '2', '--port', '0', '--grpc-port', '0']);
-  await createUser(service.http);
+  await post(`${service.http}/users`, { name: 'Ada' });
   const failed = await underLoad(
     'rolling restarts by SIGHUP',
     service,
@@ -236,18 +233,13 @@ async function handOvers(
       ...['--allowed-hosts', '*'],
     ]);
   const running = await Promise.all(copies.map(launch));
-  await createUser(`http://127.0.0.1:${a}`);
+  await post(`http://127.0.0.1:${a}/users`, { name: 'Ada' });
   const file = join(folder, `${command}.conf`);
   await writeFile(file, config({ http, grpc, copies }));
   const balancer = spawn(command, args(file), { stdio: 'inherit' });
   const exited = endLater(balancer);
   const target = { http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
-  const isUp = () =>
-    fetch(`${target.http}/users/1`).then(
-      (response) => response.ok,
-      () => false,
-    );
-  for (let tries = 0; !(await isUp()) && tries < 50; tries += 1) await sleep(100);
+  for (let tries = 0; !(await isOk(`${target.http}/users/1`)) && tries < 50; tries += 1) await sleep(100);
   const failed = await underLoad(`hand-overs by SIGTERM behind ${command}`, target, clients, async () => {
     for (let round = 0; round < rounds; round += 1) {
       const index = round % 2;

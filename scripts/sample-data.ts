@@ -1,3 +1,5 @@
+import { post } from './harness/post.ts';
+
 const names = [
   'Ada Lovelace',
   'Grace Hopper',
@@ -55,10 +57,4 @@ export async function fillWithSamples(http: string): Promise<void> {
     await post(`${http}/users`, { name: names[i % names.length], ...(role !== undefined && { role }) });
   }
   for (const [title, body] of posts) await post(`${http}/users/3/posts`, { title, body });
-}
-
-async function post(url: string, body: object): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
-  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
 }

@@ -7,7 +7,7 @@
 import { startPostgres } from '../test/kit/postgres.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
-import { cpuSecondsOf } from './harness/cpu.ts';
+import { cpuSecondsOf } from './harness/proc.ts';
 import { median, percentile } from './harness/statistics.ts';
 
 const { operations, clients } = readArguments({ operations: 100_000, clients: 48 });

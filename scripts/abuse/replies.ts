@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { head, post } from '../../test/kit/wire.ts';
 import { pinSelf } from '../bench/cores.ts';
 import { probe, shownProbes } from '../harness/offer.ts';
+import { post as send } from '../harness/post.ts';
 import { startVictim, type Victim } from './service.ts';
 
 export const heapMegabytes = 96;
@@ -93,12 +94,8 @@ export async function* measureReplies(only: RegExp): AsyncGenerator<string> {
 
 /** 100 posts of 10,000 characters. */
 async function fill({ url }: Victim): Promise<void> {
-  const body = JSON.stringify({ title: 'long', body: long.slice(0, 10_000) });
-  const headers = { 'content-type': 'application/json' };
-  for (let i = 0; i < 100; i += 1) {
-    const { status } = await fetch(`${url}/users/1/posts`, { method: 'POST', headers, body });
-    if (status !== 201) throw new Error(`a post was answered with ${status}`);
-  }
+  const body = long.slice(0, 10_000);
+  for (let i = 0; i < 100; i += 1) await send(`${url}/users/1/posts`, { title: 'long', body });
 }
 
 async function start(

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cpuSecondsOf } from '../harness/cpu.ts';
 import { startServer } from '../harness/offer.ts';
+import { post } from '../harness/post.ts';
+import { cpuSecondsOf, memoryOf } from '../harness/proc.ts';
 
 export interface Victim {
   readonly url: string;
@@ -32,11 +32,7 @@ export async function startVictim(
   const server = await startServer([...options, ...args], wrapper, grpcPort);
   const { port, pid, isAlive } = server;
   const url = `http://127.0.0.1:${port}`;
-  await fetch(`${url}/users`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: '{"name":"Ada"}',
-  });
+  await post(`${url}/users`, { name: 'Ada' });
   return {
     url,
     port,
@@ -50,8 +46,7 @@ export async function startVictim(
     },
     peakMegabytes() {
       try {
-        const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-        return Math.round(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024);
+        return Math.round(memoryOf(pid, 'VmHWM') / 2 ** 20);
       } catch {
         return Number.NaN;
       }

@@ -4,6 +4,7 @@ import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, tr
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { memoryOf } from '../harness/proc.ts';
 import { type Cores, commandExists, pin } from './cores.ts';
 
 /** A server under measurement, in a separate process that is pinned to the core of the server. */
@@ -101,7 +102,7 @@ export async function start(program: Program, folder: string, cores: Cores = 'se
     ...found,
     pid,
     cpuTime: () => cpuTimeOf(family(pid)),
-    residentBytes: () => sum(family(pid).map(residentBytesOf)),
+    residentBytes: () => sum(family(pid).map((one) => memoryOf(one, 'VmRSS'))),
     emptyLog,
     stop,
   };
@@ -149,11 +150,6 @@ export function cpuTimeOf(pids: readonly number[]): CpuTime {
     computed: sum(times.map(([computed = 0]) => computed)) / 1e9,
     waited: sum(times.map(([, waited = 0]) => waited)) / 1e9,
   };
-}
-
-function residentBytesOf(pid: number): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kib ?? 0) * 1024;
 }
 
 function sum(values: readonly number[]): number {

@@ -9,6 +9,7 @@ import { freePorts } from '../../test/kit/free-ports.ts';
 import { pin } from '../bench/cores.ts';
 import type { LoadJob, LoadReport } from './open-loop.ts';
 import type { Delays, ProbeJob, ProbeReport } from './probe.ts';
+import { isOk } from './process.ts';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -48,13 +49,8 @@ export async function startServer(
   // The service writes its log, but no process reads it.
   const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
   const exited = once(child, 'exit');
-  const health = () =>
-    fetch(`http://127.0.0.1:${port}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
   const isAlive = () => child.exitCode === null && child.signalCode === null;
-  while (!(await health())) {
+  while (!(await isOk(`http://127.0.0.1:${port}/health`))) {
     if (!isAlive()) throw new Error(`the service exited with ${child.exitCode ?? child.signalCode}`);
     await sleep(50);
   }

@@ -2,7 +2,7 @@
 // separate process on a separate core. Reads its job from the first argument and prints its `LoadReport`.
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cpuSecondsOf } from './cpu.ts';
+import { cpuSecondsOf } from './proc.ts';
 import { percentile } from './statistics.ts';
 
 export interface LoadJob {

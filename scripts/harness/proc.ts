@@ -10,3 +10,9 @@ export function cpuSecondsOf(pid: number | undefined): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
+
+/** The resident memory of a process in bytes, now or at most so far. Throws if there is no such process or no /proc. */
+export function memoryOf(pid: number | undefined, figure: 'VmRSS' | 'VmHWM'): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(new RegExp(`^${figure}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1] ?? 0) * 1024;
+}
