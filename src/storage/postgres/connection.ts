@@ -39,21 +39,19 @@ export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without
 
 export type Warn = (message: string) => void;
 
-/** The settings of a connection. `PostgresStoreOptions` explains the numbers. */
-export interface SessionSettings extends StoreNumbers {
+/** The settings of a pool. `PostgresStoreOptions` explains the numbers. */
+export interface PoolSettings extends StoreNumbers {
+  /** Makes a client of the driver for the URL of one host. */
+  readonly createClient: (url: string) => Client;
   /** Receives warnings for the operator of the database. */
   readonly warn: Warn;
+  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
+  readonly hosts: Hosts;
   /** Whether to reject a server that does not accept writes. */
   readonly writable: boolean;
 }
 
-/** The settings of a pool. */
-export interface PoolSettings extends SessionSettings {
-  /** Makes a client of the driver for the URL of one host. */
-  readonly createClient: (url: string) => Client;
-  /** The first of them is used until it fails. Then all are probed, and the first to pass is used. */
-  readonly hosts: Hosts;
-}
+type SessionSettings = Omit<PoolSettings, 'createClient' | 'hosts'>;
 
 // Settings with which an acknowledged write could be lost.
 const unsafe = { synchronous_commit: 'off', client_min_messages: 'error' };

@@ -5,7 +5,7 @@ import { recordKinds } from '../../domain/record.ts';
 import { readStoreNumbers, storeNumbers } from '../options.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../tools.ts';
 import { Connection, firstOf, types } from './connection.ts';
-import { connectError, sqlState } from './errors.ts';
+import { sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { feedConnections } from './pool.ts';
 import { findVersion, foreignMeta, hiddenRows, schemaVersion } from './schema.ts';
@@ -32,7 +32,7 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
     if (result.status === 'fulfilled') return result.value.findings;
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
-    const reason = messageOf(connectError(result.reason));
+    const reason = messageOf(result.reason);
     const remedy =
       reason === 'Query read timeout'
         ? 'look for locks and long statements in pg_stat_activity'
