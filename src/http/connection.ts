@@ -2,7 +2,6 @@ import { AsyncResource } from 'node:async_hooks';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { free, heapLimitBytes, type MemoryBudget, uncountedBytes } from './memory-budget.ts';
-import type { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
 // The memory of a pipelined request besides its headers and its body.
@@ -30,11 +29,11 @@ export class Connection {
   /** The response to the latest request. Removed when the response ends, unless the request body is still arriving. */
   newest: ServerResponse | undefined;
   /** The response to the running request, and a function that rejects the request when its body is malformed. */
-  running: { readonly response: ServerResponse; readonly fail: (error: HttpError) => void } | undefined;
+  running: { readonly response: ServerResponse; readonly fail: (error: Error) => void } | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   /** The last error: the body of the newest request or the head of the next one is malformed or late. */
-  failure: HttpError | undefined;
+  failure: Error | undefined;
   /** The response to the waiting request that gets `failure` in its turn. Its late body may be complete by then. */
   toReject: ServerResponse | undefined;
   /** The number of TLS keys so far. */
