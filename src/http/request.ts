@@ -151,13 +151,12 @@ export class HttpRequest {
     await undefined;
     if (raw.complete) return await reading;
     // A request that waits for its body does not count. Otherwise a few slow clients could reach the limit.
-    const wasCounted = this.#isCounted;
     this.uncount();
     const bytes = await reading;
     // The client may have received 408 before its last bytes arrived, and may repeat the request.
     if (response.headersSent) throw new HttpError(408, 'the request did not arrive in time');
     if (!scheduler.admit(performance.now())) await scheduler.wait();
-    if (wasCounted) this.count();
+    this.count();
     return bytes;
   }
 
