@@ -1,13 +1,14 @@
 // Sends hostile traffic to both APIs and prints what it costs:
 //
-//   npm run try:abuse -- [replies] [calls] [bodies] [slow] [--only REGEXP]
+//   npm run try:abuse -- [replies] [calls] [bodies] [slow] [idle] [--only REGEXP]
 //
 // replies: memory and the delay of probes on a heap of 96 MB, while clients ask for long replies and read slowly or not
 // at all. calls: the same for gRPC calls that never end. bodies: the delay of probes beside eight bodies a second that
 // are as hard to parse as the limits allow. --only selects among the attacks of these three. slow: slowhttptest in its
-// four modes, and the latency of other clients.
+// four modes, and the latency of other clients. idle: ten minutes of connections that idle as a balancer's do.
 import { measureBodies } from './abuse/bodies.ts';
 import { measureCalls } from './abuse/calls.ts';
+import { measureIdle } from './abuse/idle.ts';
 import { measureReplies } from './abuse/replies.ts';
 import { measureSlow } from './abuse/slow.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
@@ -17,6 +18,7 @@ const parts = {
   calls: measureCalls,
   bodies: measureBodies,
   slow: measureSlow,
+  idle: measureIdle,
 } as const;
 
 const { positionals: asked, only } = readArguments({ only: '' }, { allowPositionals: true });
