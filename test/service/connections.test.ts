@@ -168,6 +168,18 @@ test('gRPC connections beyond maxConnections are closed, and the open ones are s
   assert.deepEqual(reasons, Array(Number(refused)).fill('too many connections are open'));
 });
 
+test('a gRPC connection that has ended no longer counts for maxConnections', async (t) => {
+  const { service, grpc } = await startService(t, { maxConnections: 1, grpcPort: 0 });
+  for (let i = 0; i < 3; i += 1) {
+    const client = usersClient(t, grpc);
+    assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+    client.close();
+    // The service detects the end of the connection a little later.
+    const isEmpty = () => service.metrics().includes('users_service_connections{face="grpc"} 0\n');
+    await until(isEmpty, 'no gRPC connection is open');
+  }
+});
+
 test('with maxConnections 0, both ports accept more connections at once than the default limit', async (t) => {
   const listen = t.mock.method(Server.prototype, 'listen');
   const { events } = await startService(t, { maxConnections: 0, grpcPort: 0 });
