@@ -6,7 +6,7 @@
 // The folder needs about 1 GB of free space for each million posts, for three stores at once.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -15,6 +15,7 @@ import { createProgress } from '../src/commands/progress.ts';
 import { openSqliteStore } from '../src/storage/sqlite/store.ts';
 import { largeServer, startPostgres } from '../test/kit/postgres.ts';
 import { readArguments } from './harness/arguments.ts';
+import { memoryOf } from './harness/proc.ts';
 
 const values = readArguments({ users: 1_000_000, posts: 3_000_000, folder: tmpdir() });
 const counts = { users: values.users, posts: values.posts };
@@ -78,14 +79,16 @@ async function copy(from: string, to: string): Promise<Copied> {
   });
   const samples: number[] = [];
   let peak = 0;
-  const sample = async (): Promise<void> => {
-    const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
-    const mib = (field: string) =>
-      Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024);
-    if (mib('VmRSS') > 0) samples.push(mib('VmRSS'));
-    peak = Math.max(peak, mib('VmHWM'));
+  const mib = (figure: 'VmRSS' | 'VmHWM') => Math.round(memoryOf(child.pid, figure) / 2 ** 20);
+  const sample = (): void => {
+    try {
+      if (mib('VmRSS') > 0) samples.push(mib('VmRSS'));
+      peak = Math.max(peak, mib('VmHWM'));
+    } catch {
+      // The machine does not report it, or the process has just ended.
+    }
   };
-  const timer = setInterval(() => void sample(), sampleEveryMs);
+  const timer = setInterval(sample, sampleEveryMs);
   const exited = once(child, 'exit');
   const line = Buffer.concat(await child.stdout.toArray())
     .toString()

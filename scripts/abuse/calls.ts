@@ -3,9 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { framed, openCall } from '../../test/support/grpc-wire.ts';
 import { pinSelf } from '../bench/cores.ts';
-import { probe, shownProbes } from '../harness/offer.ts';
-import { heapMegabytes, seconds } from './replies.ts';
-import { startVictim } from './service.ts';
+import { measureAttack, startVictim } from './service.ts';
 
 interface Flood {
   readonly what: string;
@@ -62,23 +60,11 @@ export async function* measureCalls(only: RegExp): AsyncGenerator<string> {
   pinSelf('load');
   for (const flood of floods.filter(({ what }) => only.test(what))) {
     const [grpcPort = 0] = await freePorts(1);
-    const env = { NODE_OPTIONS: `--max-old-space-size=${heapMegabytes}` };
-    const victim = await startVictim([], env, grpcPort);
-    const sessions: ClientHttp2Session[] = [];
-    try {
-      // grpc-js is loaded a second after the start.
-      await sleep(2_000);
-      const before = victim.peakMegabytes();
-      const probes = probe({ port: victim.port, seconds });
-      await sleep(1_000);
-      await start(grpcPort, flood, sessions);
-      const report = await probes;
-      yield `${flood.what}: ${victim.isAlive() ? 'alive' : 'DEAD'}, ${before} -> ${victim.peakMegabytes()} MB at most`;
-      yield `  ${shownProbes(report)}`;
-    } finally {
-      for (const session of sessions) session.destroy();
-      await victim.end();
-    }
+    const victim = await startVictim(true, grpcPort);
+    // grpc-js is loaded a second after the start.
+    const prepare = () => sleep(2_000);
+    const attack = (sessions: ClientHttp2Session[]) => start(grpcPort, flood, sessions);
+    yield* measureAttack(victim, flood.what, prepare, attack);
   }
 }
 

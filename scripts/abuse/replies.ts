@@ -2,12 +2,9 @@ import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { head, post } from '../../test/kit/wire.ts';
 import { pinSelf } from '../bench/cores.ts';
-import { probe, shownProbes } from '../harness/offer.ts';
 import { post as send } from '../harness/post.ts';
-import { startVictim, type Victim } from './service.ts';
+import { attackSeconds, measureAttack, startVictim, type Victim } from './service.ts';
 
-export const heapMegabytes = 96;
-export const seconds = 9;
 const slowBytes = 1_000;
 
 interface Attack {
@@ -72,23 +69,9 @@ export async function* measureReplies(only: RegExp): AsyncGenerator<string> {
   // The attack comes from this process, which leaves the service its core.
   pinSelf('load');
   for (const attack of attacks.filter(({ what }) => only.test(what))) {
-    const victim = await startVictim([], { NODE_OPTIONS: `--max-old-space-size=${heapMegabytes}` });
-    const sockets: Socket[] = [];
-    try {
-      await fill(victim);
-      const before = victim.peakMegabytes();
-      const probes = probe({ port: victim.port, seconds });
-      // The first connections are the worst moment: the probes must be under way.
-      await sleep(1_000);
-      await start(victim, attack, sockets);
-      const report = await probes;
-      const open = sockets.filter((socket) => !socket.destroyed).length;
-      yield `${attack.what}: ${victim.isAlive() ? 'alive' : 'DEAD'}, ${before} -> ${victim.peakMegabytes()} MB at most`;
-      yield `  ${shownProbes(report)}; ${open} connections left`;
-    } finally {
-      for (const socket of sockets) socket.destroy();
-      await victim.end();
-    }
+    const victim = await startVictim(true);
+    const prepare = () => fill(victim);
+    yield* measureAttack<Socket>(victim, attack.what, prepare, (sockets) => start(victim, attack, sockets));
   }
 }
 
@@ -111,7 +94,7 @@ async function start(
     sockets.push(socket.pause());
     if (i % 100 === 99) await sleep(1);
   }
-  const end = performance.now() + seconds * 1_000;
+  const end = performance.now() + attackSeconds * 1_000;
   while (performance.now() < end) {
     if (reads === true) for (const socket of sockets) socket.read(slowBytes);
     await sleep(1_000);

@@ -1,7 +1,8 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startServer } from '../harness/offer.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { probe, shownProbes, startServer } from '../harness/offer.ts';
 import { post } from '../harness/post.ts';
 import { cpuSecondsOf, memoryOf } from '../harness/proc.ts';
 
@@ -17,43 +18,67 @@ export interface Victim {
   readonly end: () => Promise<void>;
 }
 
+const smallHeapMegabytes = 96;
+export const attackSeconds = 9;
+
 /** Starts a service on a core of its own, with one user and a file of 10 MB. */
-export async function startVictim(
-  args: readonly string[] = [],
-  env: Readonly<Record<string, string>> = {},
-  grpcPort: number | 'off' = 'off',
-): Promise<Victim> {
+export async function startVictim(hasSmallHeap = false, grpcPort: number | 'off' = 'off'): Promise<Victim> {
   const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
   const publicDir = join(folder, 'public');
   await mkdir(publicDir);
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(10_000_000, 'x'));
   const options = ['--database', `sqlite:${join(folder, 'users.db')}`, '--public', publicDir];
-  const wrapper = ['env', ...Object.entries(env).map(([name, value]) => `${name}=${value}`)];
-  const server = await startServer([...options, ...args], wrapper, grpcPort);
+  const heap = hasSmallHeap ? ['env', `NODE_OPTIONS=--max-old-space-size=${smallHeapMegabytes}`] : [];
+  const server = await startServer(options, heap, grpcPort);
   const { port, pid, isAlive } = server;
   const url = `http://127.0.0.1:${port}`;
   await post(`${url}/users`, { name: 'Ada' });
+  const unlessGone = (figure: () => number): number => {
+    try {
+      return figure();
+    } catch {
+      return Number.NaN;
+    }
+  };
   return {
     url,
     port,
     isAlive,
-    cpuSeconds() {
-      try {
-        return cpuSecondsOf(pid);
-      } catch {
-        return Number.NaN;
-      }
-    },
-    peakMegabytes() {
-      try {
-        return Math.round(memoryOf(pid, 'VmHWM') / 2 ** 20);
-      } catch {
-        return Number.NaN;
-      }
-    },
+    cpuSeconds: () => unlessGone(() => cpuSecondsOf(pid)),
+    peakMegabytes: () => unlessGone(() => Math.round(memoryOf(pid, 'VmHWM') / 2 ** 20)),
     async end() {
       await server.end('SIGKILL');
       await rm(folder, { recursive: true });
     },
   };
+}
+
+interface Connection {
+  readonly destroyed: boolean;
+  destroy(): void;
+}
+
+/** Runs an attack, which adds its connections to a list. Reports memory and probes, and ends the service. */
+export async function* measureAttack<Opened extends Connection>(
+  victim: Victim,
+  what: string,
+  prepare: () => Promise<void>,
+  attack: (opened: Opened[]) => Promise<void>,
+): AsyncGenerator<string> {
+  const opened: Opened[] = [];
+  try {
+    await prepare();
+    const before = victim.peakMegabytes();
+    const probes = probe({ port: victim.port, seconds: attackSeconds });
+    // The first connections are the worst moment: the probes must be under way.
+    await sleep(1_000);
+    await attack(opened);
+    const report = await probes;
+    const left = opened.filter(({ destroyed }) => !destroyed).length;
+    yield `${what}: ${victim.isAlive() ? 'alive' : 'DEAD'}, ${before} -> ${victim.peakMegabytes()} MB at most`;
+    yield `  ${shownProbes(report)}; ${left} connections left`;
+  } finally {
+    for (const one of opened) one.destroy();
+    await victim.end();
+  }
 }
