@@ -217,10 +217,7 @@ function printTable(): void {
   }
 }
 
-/**
- * Charts of the successes per second: the mean of the rounds around each kind of outage, and over the whole
- * run.
- */
+/** Charts of the successes per second: the mean of the rounds around each kind of outage, and over the whole run. */
 function draw(): string {
   const successes = all.flatMap((copy) => copy.successes);
   const perSecond = (from: number, ms: number) =>

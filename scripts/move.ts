@@ -38,9 +38,7 @@ const insertPosts = `
     printf('Post %d', n), printf('%.*c' || char(10) || '“%d”', n % 400, 'x', n)
   FROM rows`;
 
-/**
- * A SQLite file with the schema of the service, filled with SQL, because durable writes would take too long.
- */
+/** A SQLite file with the schema of the service, filled with SQL, because durable writes would take too long. */
 async function makeSource(path: string): Promise<void> {
   await (await openSqliteStore(path)).close();
   const db = new DatabaseSync(path);

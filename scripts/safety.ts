@@ -140,10 +140,7 @@ function sorted(nameOf: ReadonlyMap<number, string>, sort: string): number[] {
   return users.map(([id]) => id);
 }
 
-/**
- * Runs creations while one process is killed. Its connections break, and the clients retry with another
- * process.
- */
+/** Runs creations while one process is killed. Its connections break, and the clients retry with another process. */
 async function checkKilledProcess(url: string, victim: ServiceProcess | undefined): Promise<object> {
   const ledger = new Ledger();
   const load = async (): Promise<void> => {

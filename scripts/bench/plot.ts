@@ -10,9 +10,7 @@ const barWidth = 330;
 const width = 540;
 const top = 56;
 
-/**
- * Draws GET /users/{id} of the service and the peers with the same features, fastest first, with intervals.
- */
+/** Draws GET /users/{id} of the service and the peers with the same features, fastest first, with intervals. */
 export function drawPlot(results: readonly CaseResult[]): string {
   const get = results.find(({ name }) => name === 'get');
   if (get === undefined) throw new Error('the picture needs the case "get": run it');

@@ -2,9 +2,7 @@
 const isTerminal = process.stderr.isTTY === true;
 let lastSubject = '';
 
-/**
- * Prints a line of progress. On a terminal it replaces the last line. Elsewhere each subject gets one line.
- */
+/** Prints a line of progress. On a terminal it replaces the last line. Elsewhere each subject gets one line. */
 export function report(text: string): void {
   const [subject = ''] = text.split(/ round | \d/);
   if (isTerminal) process.stderr.write(`\r\u001b[K${text}`);

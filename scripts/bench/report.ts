@@ -14,9 +14,7 @@ export function machine() {
   };
 }
 
-/**
- * A table of one case: medians over the rounds, ratios of the first series to each other one, and the bars.
- */
+/** A table of one case: medians over the rounds, ratios of the first series to each other one, and the bars. */
 export function printCase(result: CaseResult): string {
   const { name, title, series, compare, notes = [] } = result;
   const [first, ...others] = series;

@@ -26,9 +26,7 @@ export interface Work {
 
 export const rate = 'requests/s';
 export const cpu = 'CPU us/request';
-/**
- * The share of the time in which the server computed or waited for its core. Below 1 the load was the limit.
- */
+/** The share of the time in which the server computed or waited for its core. Below 1 the load was the limit. */
 export const busy = 'busy';
 
 // CPU time of the server. On a busy machine a turn takes longer but does the same work.
@@ -38,7 +36,7 @@ const maxTurnSeconds = 0.6;
 // After this warm-up its code is compiled.
 const warmUpRequests = 30_000;
 const maxWarmUpSeconds = 15;
-const firstTurn = 256;
+const firstTurnRequests = 256;
 const peakTurns = 15;
 
 export interface ContestOptions {
@@ -97,7 +95,13 @@ async function measure(
   const places = runners.map((runner) => {
     const { name, subject } = runner;
     const load = typeof work.load === 'function' ? work.load(name) : work.load;
-    return { name, subject, load, requests: Math.max(firstTurn, load.connections), turns: [] as Turn[] };
+    return {
+      name,
+      subject,
+      load,
+      requests: Math.max(firstTurnRequests, load.connections),
+      turns: [] as Turn[],
+    };
   });
   for (const { name, subject } of places) await work.check(subject, name);
   for (const place of places) {
@@ -159,7 +163,7 @@ async function takeTurn(place: Place): Promise<Turn> {
 
 /** The requests per second of a contestant: the median of some turns. */
 export async function peakOf(subject: Subject, load: Load): Promise<number> {
-  const place = { subject, load, requests: firstTurn };
+  const place = { subject, load, requests: firstTurnRequests };
   await warmUp(place);
   const rates: number[] = [];
   for (let i = 0; i < peakTurns; i += 1) rates.push((await takeTurn(place))[rate]);

@@ -38,9 +38,7 @@ export const workers: Case = {
   },
 };
 
-/**
- * Compares connections that the primary of node:cluster distributes with those that the kernel distributes.
- */
+/** Compares connections that the primary of node:cluster distributes with those that the kernel distributes. */
 export const sharing: Case = {
   name: 'sharing',
   title: 'two bare processes on one port',

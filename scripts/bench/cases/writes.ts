@@ -30,10 +30,7 @@ interface Plan {
   readonly inMemory?: boolean;
 }
 
-/**
- * POST /users, acknowledged after a sync. Each contestant has a separate file, so that they do not share a
- * lock.
- */
+/** POST /users, acknowledged after a sync. Each contestant has a separate file, so that they do not share a lock. */
 function createUser(name: string, title: string, plan: Plan): Case {
   const { peers, bars = [], syncMs = 0, inMemory = false } = plan;
   return {

@@ -1,6 +1,4 @@
-/**
- * NestJS on Express, its default. Decorators are called as functions, because Node.js does not support them.
- */
+/** NestJS on Express, its default. Decorators are called as functions, because Node.js does not support them. */
 import 'reflect-metadata';
 import { Controller, Get, HttpException, Module, Param, Query, Res } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
