@@ -1,5 +1,3 @@
-import type { Server } from 'node:http';
-import type { Server as SecureServer } from 'node:https';
 import { createRequire } from 'node:module';
 
 // Built-in modules resolve from any path. A bundler may remove `import.meta.url`.
@@ -12,7 +10,3 @@ export const http: typeof import('node:http') = require('node:http');
 export const loadHttps = (): typeof import('node:https') => require('node:https');
 export const loadTls = (): typeof import('node:tls') => require('node:tls');
 export const loadCrypto = (): typeof import('node:crypto') => require('node:crypto');
-
-export function isSecure(server: Server): server is SecureServer {
-  return 'setSecureContext' in server;
-}

@@ -1,9 +1,10 @@
 import { addAbortListener, once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
 import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
-import { http, isSecure, loadCrypto, loadHttps, loadTls } from './node-http.ts';
+import { http, loadCrypto, loadHttps, loadTls } from './node-http.ts';
 import { type ParserError, refuseConnect, refuseUnparsed } from './refusals.ts';
 
 export interface HttpServerOptions {
@@ -72,6 +73,7 @@ const sweepEveryMs = 50;
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
   readonly server: Server;
+  readonly #secure: SecureServer | undefined;
   readonly #connections: Connections;
   /** When the first certificate of the chain ends, in seconds since 1970; infinite without TLS. */
   certificateEnd = Infinity;
@@ -97,8 +99,8 @@ export class HttpServer {
       ALPNProtocols: ['http/1.1', 'http/1.0'],
       handshakeTimeout: headMs,
     };
-    const secure = tls && { ...tls, ...settings };
-    const server = secure === undefined ? http.createServer(settings) : loadHttps().createServer(secure);
+    this.#secure = tls && loadHttps().createServer({ ...tls, ...settings });
+    const server = this.#secure ?? http.createServer(settings);
     this.server = server;
     if (tls !== undefined) this.setTls(tls);
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
@@ -127,7 +129,7 @@ export class HttpServer {
   setTls(tls: TlsOptions): void {
     checkPair(tls);
     this.certificateEnd = Math.min(...certificatesOf(tls).map((one) => one.validToDate.getTime() / 1000));
-    if (isSecure(this.server)) this.server.setSecureContext(tls);
+    this.#secure?.setSecureContext(tls);
   }
 
   /**
