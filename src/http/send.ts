@@ -15,7 +15,14 @@ const shortBodyBytes = 64 * 1024;
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = request.method === 'HEAD' ? undefined : sliced(reply.body);
   if (isStream(body)) return sendStream(request, reply, body);
-  sendWhole(request, reply, body);
+  const { response } = request;
+  if (isOver(response)) return undefined;
+  writeHead(request, reply);
+  response.end(body);
+  if (response.writableLength > 0) {
+    response.once('close', startStallTimer(request));
+    request.hold(response.writableLength, () => response.destroy());
+  }
   return undefined;
 }
 
@@ -26,17 +33,6 @@ export function sendError(request: HttpRequest, error: ErrorResponse): void {
     request.failedStatus = error.status;
     if (!response.writableEnded) response.destroy();
   } else send(request, errorReply(error, request));
-}
-
-function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
-  const { response } = request;
-  if (isOver(response)) return;
-  writeHead(request, reply);
-  response.end(body);
-  if (response.writableLength > 0) {
-    response.once('close', startStallTimer(request));
-    request.hold(response.writableLength, () => response.destroy());
-  }
 }
 
 async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
