@@ -71,19 +71,16 @@ export const changes: Command = {
         }
       } catch (error) {
         if (signal.aborted) break;
-        if (Error.isError(error) && String(error.cause) === 'Error: bad port')
-          throw new UsageError(`--url must have another port: the Fetch standard blocks ${url.port}`);
-        if (codeOf(error) === 'ERR_SSL_WRONG_VERSION_NUMBER')
-          throw new UsageError('--url must begin with http:, because its port does not use TLS');
-        // Another error would occur again.
-        if (!(error instanceof DomainError || isLost(error))) throw error;
-        const isGone = error instanceof DomainError && error.kind === 'gone';
-        const message = describeError(error);
+        const message = `users-service: ${describeError(error)}`;
+        if (error instanceof DomainError && error.kind === 'gone') {
+          context.stderr.write(`${message}\n`);
+          return goneCode;
+        }
+        if (!isTemporary(error, url)) throw error;
         // A port of the service with TLS closes a connection without TLS. So may a service that stops.
-        const isClosed = url.protocol === 'http:' && message === 'fetch failed: other side closed';
+        const isClosed = url.protocol === 'http:' && message.endsWith(' fetch failed: other side closed');
         const hint = isClosed ? '; if its port uses TLS, use https:' : '';
-        context.stderr.write(`users-service: ${message}${isGone ? '' : `${hint}; connecting again`}\n`);
-        if (isGone) return goneCode;
+        context.stderr.write(`${message}${hint}; connecting again\n`);
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
@@ -103,15 +100,19 @@ function checkGone(events: readonly Event[]): void {
   if (gone) throw new DomainError('gone', `the position is no longer kept: ${reasonOf(gone.data)}`);
 }
 
-/** Whether the connection could not be made, or was lost, and another attempt may succeed. */
-function isLost(error: unknown): boolean {
-  // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
-  const isOfFetch = error instanceof TypeError && 'cause' in error && !lastingCodes.test(codeOf(error));
-  return error instanceof DOMException || isOfFetch;
+/** Whether another attempt may succeed. Throws a `UsageError` if the URL is the reason. */
+function isTemporary(error: unknown, url: URL): boolean {
+  // Of a status that may change, or of the signal for the silence.
+  if (error instanceof DomainError || error instanceof DOMException) return true;
+  // `fetch` fails with a `TypeError` that has a cause.
+  if (!(error instanceof TypeError && 'cause' in error)) return false;
+  if (String(error.cause) === 'Error: bad port')
+    throw new UsageError(`--url must have another port: the Fetch standard blocks ${url.port}`);
+  const code = String(Object(error.cause).code);
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER')
+    throw new UsageError('--url must begin with http:, because its port does not use TLS');
+  return !lastingCodes.test(code);
 }
-
-/** The code of the error of the connection that made `fetch` fail. */
-const codeOf = (error: unknown): string => String(Object(Object(error).cause).code);
 
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
