@@ -1,5 +1,5 @@
 import { schemeOf } from '../storage/open.ts';
-import { type Command, onStop } from './command-line.ts';
+import { type Command, onStop, print } from './command-line.ts';
 import { UsageError, usageOf } from './errors.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { databaseUrl } from './settings.ts';
@@ -34,6 +34,6 @@ even while the service writes.
       progress.update(done);
     });
     progress?.finish();
-    stdout.write(`backed up ${url} to ${file}\n`);
+    await print(stdout, `backed up ${url} to ${file}\n`);
   },
 };

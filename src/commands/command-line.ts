@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { parseArgs, promisify } from 'node:util';
 import { optionRows } from '../config.ts';
 import type { Usage } from '../telemetry/metrics.ts';
-import { UsageError, withoutSecret } from './errors.ts';
+import { UsageError, withoutPasswords, withoutSecret } from './errors.ts';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
@@ -96,6 +96,11 @@ export async function write(stream: Writable, text: string, flush = false): Prom
 /** Writes a text to read. A reader that closes the pipe early, such as `head`, has read what it needs. */
 export async function print(stream: Writable, text: string): Promise<void> {
   await write(stream, text).catch((error) => error.code === 'EPIPE' || Promise.reject(error));
+}
+
+/** Prints a result as a line, such as `ok    HTTP port: 127.0.0.1:3000 is free`. */
+export async function printResult(stream: Writable, level: 'ok' | 'warn' | 'fail', text: string) {
+  await print(stream, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
 }
 
 /** Breaks a text of a help into lines of at most 80 columns, the width of many terminals. The first has no indent. */

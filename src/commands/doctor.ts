@@ -3,8 +3,8 @@ import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
 import { schemeOf } from '../storage/open.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
-import { type Command, print } from './command-line.ts';
-import { describeError, isInvalid, UsageError, withoutPasswords } from './errors.ts';
+import { type Command, printResult } from './command-line.ts';
+import { describeError, isInvalid, UsageError } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig } from './settings.ts';
@@ -41,8 +41,7 @@ export const doctor: Command = {
     const levels = new Set<Finding['level']>();
     for (const examine of examinations) {
       for (const { level, what, remedy } of await examine().catch((error) => failed(error))) {
-        const text = remedy === '' ? what : `${what}; ${remedy}`;
-        await print(stdout, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
+        await printResult(stdout, level, remedy === '' ? what : `${what}; ${remedy}`);
         levels.add(level);
       }
     }

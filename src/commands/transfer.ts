@@ -6,7 +6,7 @@ import { byKind, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, type StoreOptions, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
-import { adopt, type Command, cleanUps, wrap, write } from './command-line.ts';
+import { adopt, type Command, cleanUps, print, wrap, write } from './command-line.ts';
 import { failedAt, UsageError, usageOf } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
@@ -61,7 +61,7 @@ export const copy: Command = {
       throw new Error(
         'the source was written while it was copied; stop writing to it, and copy into an empty store',
       );
-    stdout.write(`copied ${countText(read.records)}, sha256 ${read.sha256}\n`);
+    await print(stdout, `copied ${countText(read.records)}, sha256 ${read.sha256}\n`);
   },
 };
 
@@ -121,7 +121,7 @@ ${databaseHelp}`,
     let isComplete = false;
     const removeIncomplete = async () => (isComplete ? undefined : await rm(path));
     await using file = opening && (await adopt(removing, opening, removeIncomplete));
-    const print = (lines: readonly string[]) => {
+    const add = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
     };
@@ -133,9 +133,9 @@ ${databaseHelp}`,
       readStore(store, lastIds),
       progress,
       ({ rows, lines }) => {
-        const printed = print(lines);
+        const added = add(lines);
         for (const kind of recordKinds) for (const row of rows[kind]) problem ??= problemOf(kind, row);
-        return printed;
+        return added;
       },
       lastIds,
     );
@@ -146,7 +146,7 @@ ${databaseHelp}`,
       warnTo(stderr)(`import will reject this export; the first reason is ${problem}`);
     // A signal during the sync has removed the file.
     if (file && !removing.disposed)
-      stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
+      await print(stdout, `exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };
 
@@ -187,7 +187,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
       added += await importBatch(store, batch);
     });
     if (imported.sha256 !== sha256) throw new Error('the file changed while it was imported');
-    stdout.write(`imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
+    await print(stdout, `imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
   },
 };
 

@@ -3,8 +3,8 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { adopt, type Command, cleanUps, wrap } from './command-line.ts';
-import { describeError, withoutPasswords } from './errors.ts';
+import { adopt, type Command, cleanUps, printResult, wrap } from './command-line.ts';
+import { describeError } from './errors.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -65,26 +65,25 @@ export const verify: Command = {
 
 /** Prints a line for each test that failed and for each subject. Resolves to the exit code. */
 async function printResults(results: ReturnType<typeof runTests>, stdout: Writable): Promise<number> {
-  const print = (level: string, text: string) =>
-    stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
   let [current, passed, failed, code] = ['', 0, 0, 0];
-  const summarize = () => {
-    if (failed > 0) print('fail', `${current}: ${failed} of ${passed + failed} tests failed`);
-    else if (passed > 0) print('ok', `${current}: ${passed} tests`);
+  const summarize = async () => {
+    if (failed > 0)
+      await printResult(stdout, 'fail', `${current}: ${failed} of ${passed + failed} tests failed`);
+    else if (passed > 0) await printResult(stdout, 'ok', `${current}: ${passed} tests`);
   };
   for await (const { subject, name, error } of results) {
     if (subject !== current) {
-      summarize();
+      await summarize();
       [current, passed, failed] = [subject, 0, 0];
     }
     if (error === undefined) passed += 1;
     else {
       failed += 1;
       code = 1;
-      print('fail', `${subject}: ${name}: ${describeError(error)}`);
+      await printResult(stdout, 'fail', `${subject}: ${name}: ${describeError(error)}`);
     }
   }
   if (passed + failed === 0) throw new Error('no test ran');
-  summarize();
+  await summarize();
   return code;
 }

@@ -73,16 +73,17 @@ describe('help and version', () => {
     });
   }
 
-  for (const argv of [['--help'], ['version'], ['--print-config'], ['doctor']]) {
-    it(`${argv} fails if its output cannot be written, for example to a full disk`, async () => {
+  const verifyMemory = ['verify', '--database', 'memory:'];
+  for (const argv of [['--help'], ['version'], ['--print-config'], ['doctor'], verifyMemory]) {
+    it(`${argv.join(' ')} fails if its output cannot be written, for example to a full disk`, async () => {
       const writeError = new Error('ENOSPC: no space left on device, write');
       const { code, stderr } = await runCommand(argv, { writeError });
       assert.deepEqual([code, stderr], [1, `users-service: ${writeError.message}\n`]);
     });
   }
 
-  for (const argv of [['--help'], ['version'], ['--print-config']]) {
-    it(`${argv} succeeds if its reader closes the pipe early`, async () => {
+  for (const argv of [['--help'], ['version'], ['--print-config'], verifyMemory]) {
+    it(`${argv.join(' ')} succeeds if its reader closes the pipe early`, async () => {
       const writeError = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
       const { code, stderr } = await runCommand(argv, { writeError });
       assert.deepEqual([code, stderr], [0, '']);

@@ -220,6 +220,22 @@ describe('export and import', () => {
     assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
+  it('and copy and backup fail if their last line cannot be written, for example to a full disk', async () => {
+    const { folder, a, b } = await filledStore();
+    const file = join(folder, 'all.ndjson');
+    const writeError = new Error('ENOSPC: no space left on device, write');
+    for (const args of [
+      ['export', file, '--database', a],
+      ['import', file, '--database', b],
+      ['copy', '--from', a, '--to', b],
+      ['backup', join(folder, 'copy.db'), '--database', a],
+    ]) {
+      const { code, stderr } = await runCommand(args, { writeError });
+      assert.equal(code, 1, args.join(' '));
+      assert.match(stderr, /^users-service: ENOSPC: no space left on device, write$/m);
+    }
+  });
+
   it('work while the store is written', async (t) => {
     const { folder, a, b } = twoStores();
     const store = closeAfter(t, await openStore(a));
