@@ -19,7 +19,7 @@ import { follow } from './feed/follower.ts';
 import { Changes, rowText } from './feed/replica.ts';
 import { write } from './feed/writer.ts';
 import { readArguments } from './harness/arguments.ts';
-import { ServiceProcess } from './harness/process.ts';
+import { RestartableService } from './harness/process.ts';
 
 const values = readArguments({
   changes: 200_000,
@@ -40,10 +40,10 @@ await using stack = new AsyncDisposableStack();
 const database = await (values.sqlite ? openSqlite(stack) : openPostgres(stack));
 const ports = await freePorts(values.sqlite ? 4 : 6);
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
-const services: ServiceProcess[] = [];
+const services: RestartableService[] = [];
 for (let i = 0; i < ports.length; i += 2) {
   const own = [ports[i] ?? 0, ports[i + 1] ?? 0] as const;
-  const service = new ServiceProcess(
+  const service = new RestartableService(
     [main, '--database', database.url, '--log', 'off'],
     own,
     '/dev/null',

@@ -65,7 +65,7 @@ try {
     failed ||= slower.length > 0;
     console.log(`costs over 5 % more CPU time than ${options.against}: ${slower.join('; ') || 'nothing'}`);
   } else {
-    for (const one of choose()) await runCase(one);
+    for (const one of chosenCases()) await runCase(one);
     console.log(summary(results));
   }
 } finally {
@@ -92,7 +92,7 @@ async function runCase(one: Case): Promise<void> {
   }
 }
 
-function choose(): readonly Case[] {
+function chosenCases(): readonly Case[] {
   if (options.only === '') return cases.filter((one) => one.long !== true);
   if (options.only === 'all') return cases;
   return options.only.split(',').map((name) => {

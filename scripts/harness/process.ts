@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const startLimitMs = 600_000;
 
 /** A process of the service that keeps its ports when it is killed and started again. */
-export class ServiceProcess {
+export class RestartableService {
   readonly #command: readonly string[];
   readonly #path: string;
   readonly #log: number;

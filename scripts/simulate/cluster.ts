@@ -10,7 +10,7 @@ import { freePorts } from '../../test/kit/free-ports.ts';
 import { usersClient } from '../../test/kit/grpc.ts';
 import { missingPgBouncer, startPgBouncer } from '../../test/kit/pgbouncer.ts';
 import { startPostgres } from '../../test/kit/postgres.ts';
-import { isOk, ServiceProcess } from '../harness/process.ts';
+import { isOk, RestartableService } from '../harness/process.ts';
 import type { Plan } from './plan.ts';
 
 export const run = promisify(execFile);
@@ -54,7 +54,7 @@ export async function startCluster(plan: Plan, stack: AsyncDisposableStack, keep
   for (let i = 0; i < store.processes; i += 1) {
     const [port = 0, grpcPort = 0] = await freePorts(2);
     const log = `${kept}-process-${i}.log`;
-    const service = new ServiceProcess(command, [port, grpcPort], log, env, (http) =>
+    const service = new RestartableService(command, [port, grpcPort], log, env, (http) =>
       hasWorkers(http, workers),
     );
     stack.defer(() => service.signal('SIGKILL'));
