@@ -93,7 +93,8 @@ function drawFaults(random: Random, store: Plan['store'], steps: number): Fault[
   }));
   // Once in a run, and last, since the old primary does not return.
   if (count > 0 && standby !== 'none') {
-    faults.push({ at: Math.floor(steps * 0.85), kind: 'fail over', target: 0, ms: 100 });
+    const at = Math.max(Math.floor(steps * 0.85), ...faults.map((fault) => fault.at));
+    faults.push({ at, kind: 'fail over', target: 0, ms: 100 });
   }
   return faults;
 }
