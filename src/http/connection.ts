@@ -75,10 +75,10 @@ export class Connection {
   }
 
   /** The response to a request has ended, at this time by `performance.now()`. */
-  end(response: ServerResponse, now: number): void {
+  end(message: IncomingMessage, response: ServerResponse, now: number): void {
     this.idleSince = now;
     // Release the last request of an idle connection. While its body arrives, errors still need the response.
-    if (this.newest === response && response.req.complete) this.newest = undefined;
+    if (this.newest === response && message.complete) this.newest = undefined;
     if (this.running?.response === response) this.running = undefined;
   }
 

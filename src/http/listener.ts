@@ -90,7 +90,7 @@ export class HttpListener {
   }
 
   #start(request: HttpRequest, mayBeFirst: boolean): void {
-    const { connection, response } = request;
+    const { connection, raw, response } = request;
     const fail = (caught: unknown): void => this.#fail(request, caught);
     connection.running = { response, fail };
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
@@ -98,7 +98,7 @@ export class HttpListener {
       request.release();
       const now = performance.now();
       this.#report(request, now);
-      connection.end(response, now);
+      connection.end(raw, response, now);
     });
     const route = this.#route(request);
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))

@@ -190,6 +190,19 @@ it('answers a request of a test double, whose response has no socket', async () 
   assert.equal(response.statusCode, 200);
 });
 
+it('answers a request of a test double, whose response does not know its request', async () => {
+  const users = createUsers();
+  const head = { method: 'GET', url: '/users', httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] };
+  const request = Object.assign(new IncomingMessage(new Socket()), head);
+  const response = new ServerResponse(request);
+  Reflect.set(response, 'req', undefined);
+  users(request, response);
+  await until(() => response.writableEnded, 'the response has ended');
+  assert.equal(response.statusCode, 200);
+  // An error of a listener would be thrown here.
+  assert.ok(response.emit('close'));
+});
+
 for (const [what, given, status] of [
   ['answers', { host: 'localhost', 'content-length': 14 }, 201],
   ['rejects without a host', { 'content-length': 14 }, 400],
