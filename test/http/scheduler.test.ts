@@ -238,6 +238,23 @@ test('the oldest and the newest connection are accepted in turns after no more a
   assert.deepEqual(order, [0, 5, 1, 4, 2, 3]);
 });
 
+test('all connections that were accepted in a burst are read before a waiting task runs', async () => {
+  const scheduler = new Scheduler();
+  let taken = 0;
+  let takenBefore = 0;
+  for (let i = 0; i < 40; i += 1) {
+    scheduler.addConnection(() => {
+      taken += 1;
+    });
+  }
+  scheduler.addTask(() => {
+    takenBefore = taken;
+    return false;
+  });
+  await turnsUntil(() => takenBefore > 0);
+  assert.equal(takenBefore, 40);
+});
+
 test('four bodies continue to be read in each turn, in order', async () => {
   const scheduler = new Scheduler();
   const order: number[] = [];
