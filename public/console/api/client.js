@@ -178,12 +178,11 @@ export async function isOwnRequest(requestId = '') {
 }
 
 /**
- * A random UUID, also for Idempotency-Key. `crypto.randomUUID` exists only in secure contexts. A console over plain
- * HTTP in a local network is not one.
+ * A random UUID, also for Idempotency-Key. Not by `crypto.randomUUID`, which exists only in secure contexts: a console
+ * over plain HTTP in a local network is not one.
  * @returns {string}
  */
 export function randomKey() {
-  if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
