@@ -89,7 +89,7 @@ async function runUntilStopped(
   worker: WorkerLink | undefined,
 ): Promise<void> {
   const { config } = parsed;
-  const { promise: started, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: serving, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   // Signals that arrive during a reload share the next one, which reads the files again.
   const reload = coalesced(async () => {
@@ -102,7 +102,7 @@ async function runUntilStopped(
     }
   });
   // During the start, the files may have been read already.
-  context.onSignal('SIGHUP', () => started.then(reload));
+  context.onSignal('SIGHUP', () => serving.then(reload));
   const files = await readFiles(parsed);
   if (worker === undefined) await checkPorts(config);
   const runner: Runner =

@@ -178,7 +178,7 @@ function closeOnPause(socket: Duplex, bytesLeft: () => number, isHurried: () => 
     checks += 1;
     const left = bytesLeft();
     if (left === lastLeft || checks === maxChecks || isHurried()) close();
-    // A connection in memory may stay open at the other side.
+    // A connection in memory that is still open at its other side emits no `close`.
     if (socket.writableEnded) clearInterval(timer);
     lastLeft = left;
   }, lingerMs);

@@ -133,7 +133,7 @@ export class HttpRequest {
   }
 
   /** Waits for the rest of a body that is not used: a write must not happen if its client gets 400, 408 or 413. */
-  async receive(): Promise<void> {
+  async receiveRest(): Promise<void> {
     if (!this.raw.complete && hasBody(this.raw)) await this.#bytes(recordBytes);
   }
 

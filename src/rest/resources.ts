@@ -152,7 +152,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     async delete(request) {
       const path = pathOf(request);
       const options = changeOptions(request);
-      await request.receive();
+      await request.receiveRest();
       if (!(await records(store, path.userId).delete(path.id, options))) throw missing(path);
       return { status: 204 };
     },

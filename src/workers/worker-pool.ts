@@ -43,7 +43,7 @@ export class WorkerPool {
   readonly #children = new Set<Child>();
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
   /** Our start, the counters of exited workers, and the failures of the pool. So no sum falls when one is replaced. */
-  #exited: MetricsSnapshot = startTime;
+  #pastMetrics: MetricsSnapshot = startTime;
   readonly #gather = coalesced(() => this.#askAll());
   readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
@@ -126,14 +126,14 @@ export class WorkerPool {
     const worker = forkWorker();
     const child: Child = { worker, exited, stopping: false };
     this.#children.add(child);
-    const end = (error: Error): void => {
+    const onEnd = (error: Error): void => {
       this.#children.delete(child);
       exit();
       reject(error);
     };
     worker.on('error', (cause) => {
       // Only a process that could not be created emits no `exit`.
-      if (worker.process.pid === undefined) end(new Error('a worker could not be started', { cause }));
+      if (worker.process.pid === undefined) onEnd(new Error('a worker could not be started', { cause }));
     });
     worker.on('message', (message: ToPrimary) => {
       if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
@@ -150,14 +150,14 @@ export class WorkerPool {
     });
     // Emitted after the last message, while `exit` may be emitted before it.
     worker.once('disconnect', () => {
-      this.#exited = sumSnapshots([this.#exited, countersOf(this.#metrics.get(worker) ?? {})]);
+      this.#pastMetrics = sumSnapshots([this.#pastMetrics, countersOf(this.#metrics.get(worker) ?? {})]);
       this.#metrics.delete(worker);
       worker.emit('report');
     });
     worker.once('exit', (code, signal) => {
       const reason = signal ?? `code ${code}`;
       // Without effect if the worker was ready before.
-      end(new Error(`a worker exited before it was ready: ${reason}`));
+      onEnd(new Error(`a worker exited before it was ready: ${reason}`));
       if (child.readyAt === undefined || (child.stopping && code === 0)) return;
       this.reportFailure(`a worker ${child.stopping ? 'did not stop in order' : 'exited'}: ${reason}`);
       if (child.stopping) return;
@@ -193,8 +193,8 @@ export class WorkerPool {
       // A worker that did not report in time counts with its last report.
       'users_service_workers{numbers="earlier"}': late,
     };
-    const ours = { users_service_workers: workers, ...this.#options.metrics() };
-    return sumSnapshots([...this.#metrics.values(), this.#exited, ours]);
+    const ownMetrics = { users_service_workers: workers, ...this.#options.metrics() };
+    return sumSnapshots([...this.#metrics.values(), this.#pastMetrics, ownMetrics]);
   }
 
   get #isStopping(): boolean {
@@ -207,7 +207,7 @@ export class WorkerPool {
   }
 
   reportFailure(cause: unknown): void {
-    this.#exited = sumSnapshots([this.#exited, oneFailure]);
+    this.#pastMetrics = sumSnapshots([this.#pastMetrics, oneFailure]);
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
 }

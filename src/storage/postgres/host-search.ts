@@ -19,11 +19,11 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search or recheck began, and when the last search found a host, by `performance.now()`. */
+  /** When the last search or confirmation began, and when the last search found a host, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<unknown> | undefined;
-  #recheck: Promise<void> | undefined;
+  #confirmation: Promise<void> | undefined;
 
   constructor(settings: PoolSettings) {
     this.#settings = settings;
@@ -102,9 +102,9 @@ export class HostSearch {
   }
 
   /** After a rejected write, abandons the generation of the connection, unless a new connection is read-only too. */
-  recheck({ generation }: Connection): Promise<void> | undefined {
-    if (generation === this.generation) this.#recheck ??= this.#compare();
-    return this.#recheck;
+  confirmReadOnly({ generation }: Connection): Promise<void> | undefined {
+    if (generation === this.generation) this.#confirmation ??= this.#confirm();
+    return this.#confirmation;
   }
 
   async close(): Promise<void> {
@@ -126,12 +126,13 @@ export class HostSearch {
     return connection.isReadOnly;
   }
 
-  async #compare(): Promise<void> {
+  async #confirm(): Promise<void> {
     await this.#pause();
     const probe = this.#probe(this.current, this.#settings.waitTimeoutMs, this.#closing.signal);
     // The address may lead to another server now. If that is read-only too, or full, the open connections serve reads.
-    if (!(await probe.catch(isRefusal))) this.generation += 1;
-    this.#recheck = undefined;
+    const servesReads = await probe.catch(isRefusal);
+    if (!servesReads) this.generation += 1;
+    this.#confirmation = undefined;
   }
 
   async #pause(): Promise<void> {

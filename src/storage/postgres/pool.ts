@@ -232,7 +232,7 @@ export class PostgresPool {
         call.connection = undefined;
         queue.release(connection, call.kind);
       }
-      if (fault === 'stale') await this.hosts.recheck(connection);
+      if (fault === 'stale') await this.hosts.confirmReadOnly(connection);
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
     }
   }

@@ -107,7 +107,7 @@ export class ConnectionQueue {
     }
   }
 
-  /** Whether the caller may open one more connection. After a refusal, it takes the only attempt of an interval. */
+  /** Takes the right to try to open one more connection. After a refusal, there is only one in each interval. */
   #takeAttempt(): boolean {
     const now = performance.now();
     if (this.#opened > 0 && now < this.#retryAt) return false;

@@ -49,7 +49,7 @@ export function tableWrites(
   const insertOnce = withOrigin(onceSql(insertSql(table, 4, 'turn'), feed && addChange(table, 'created')));
   const update = withOrigin(returning('updated', updateSql(table)));
   // The lock makes it a write: with synchronous replication, its commit waits until a standby has the record.
-  const findShared = prepared(`${findSql(table, '$')} FOR KEY SHARE`);
+  const findLocked = prepared(`${findSql(table, '$')} FOR KEY SHARE`);
   const remove = withOrigin(feed ? withDeletions(table) : deleteSql(table));
   const find = prepared(findSql(table, '$'));
   let remaining = beforeFirst;
@@ -85,7 +85,7 @@ export function tableWrites(
       for (let attempt = 1; ; attempt += 1) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
-        const [found] = await pool.write<NamedRow>(findShared, key);
+        const [found] = await pool.write<NamedRow>(findLocked, key);
         if (found === undefined) return undefined;
         const record = toRecord(found);
         table.checkVersion(record, options.expected);
@@ -121,12 +121,12 @@ function withOrigin(text: string): Sql {
  */
 function insertSql(table: Table, first: number, source?: string): string {
   const columns = table.draftColumns.map((one, i) => ({ ...one, value: `$${first + i}::${one.type}` }));
-  const owned = columns.find(({ parent }) => parent !== undefined);
-  const sources = [owned?.parent, source].filter((one) => one !== undefined);
+  const parentColumn = columns.find(({ parent }) => parent !== undefined);
+  const sources = [parentColumn?.parent, source].filter((one) => one !== undefined);
   return `
     INSERT INTO ${table.name} (${columnNames(columns)}) SELECT ${columns.map(({ value }) => value).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
-    ${owned ? `WHERE ${owned.parent}.id = ${owned.value} FOR KEY SHARE OF ${owned.parent}` : ''}
+    ${parentColumn ? `WHERE ${parentColumn.parent}.id = ${parentColumn.value} FOR KEY SHARE OF ${parentColumn.parent}` : ''}
     RETURNING ${columnNames(table.columns)}`;
 }
 
