@@ -18,7 +18,7 @@ export async function readFiles({ config, settings }: ParsedConfig, isReload = f
   const problems: string[] = [];
   const attempt = async <T>(
     flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
-    requirement: string,
+    rule: string,
     work: (path: string) => Promise<T>,
   ): Promise<T | undefined> => {
     const path = config[flag];
@@ -26,7 +26,7 @@ export async function readFiles({ config, settings }: ParsedConfig, isReload = f
     return await work(path).catch((error) => {
       // The code of a system error is shorter than its message.
       const reason = error.code ?? messageOf(error);
-      problems.push(`${settings[flag].label} must be ${requirement}, not ${JSON.stringify(path)} (${reason})`);
+      problems.push(`${settings[flag].label} must be ${rule}, not ${JSON.stringify(path)} (${reason})`);
       return undefined;
     });
   };
