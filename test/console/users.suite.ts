@@ -24,7 +24,10 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
 
-    await t.test('a new user is created with an Idempotency-Key and opened', async () => {
+    await t.test('a new user is created with an Idempotency-Key and opened, and the old count is removed', async () => {
+      // The list of no users hides this button.
+      await page.evaluate("document.querySelector('#count-button').click()");
+      await page.locator('#total', { hasText: '0 in all' }).waitFor({ state: 'attached' });
       const requests = recordRequests(page);
       await page.getByRole('button', { name: 'New user' }).click();
       const dialog = page.getByRole('dialog', { name: 'New user' });
@@ -34,6 +37,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
       await announced(page, 'Created Ada Lovelace as user 1');
       await page.getByRole('heading', { name: 'Ada Lovelace' }).waitFor();
       await firstNameIs(page, 'Ada Lovelace');
+      assert.equal(await page.locator('#total').textContent(), '');
       assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace', role: 'admin' });
       const post = requests.find((request) => request.method() === 'POST');
       assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
