@@ -25,7 +25,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/`);
 
     await t.test(
-      'a new user is created with an Idempotency-Key and opened, and the old count is removed',
+      'a new user is created with an Idempotency-Key and opened, and removes a count',
       async () => {
         // The list of no users hides this button.
         await page.evaluate("document.querySelector('#count-button').click()");
