@@ -231,6 +231,29 @@ for (const [what, given, status] of [
   });
 }
 
+it('does not empty the body that an adapter for serverless hosts has pushed, which its host may use again', async () => {
+  const users = createUsers();
+  const text = JSON.stringify('x'.repeat(100));
+  const body = Buffer.from(new TextEncoder().encode(text).buffer);
+  const fields = {
+    host: 'localhost',
+    'content-type': 'application/json',
+    'content-length': String(body.length),
+  };
+  const request = Object.assign(new IncomingMessage({} as Socket), {
+    ...{ method: 'POST', url: '/echo', httpVersion: '1.1', headers: fields, complete: true },
+    _read(this: IncomingMessage) {
+      this.push(body);
+      this.push(null);
+    },
+  });
+  const response = new ServerResponse(request);
+  users(request, response);
+  await until(() => response.writableEnded, 'the response has ended');
+  assert.equal(response.statusCode, 200);
+  assert.equal(body.toString(), text);
+});
+
 it('sends long replies by an adapter for serverless hosts, whose sockets have no events', async () => {
   const repository = createMemoryStore();
   await repository.users.create({ name: 'Ada' });
