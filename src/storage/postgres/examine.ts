@@ -49,13 +49,15 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
 async function examineHost(Driver: typeof Client, { name, url }: Host, options: ExamineOptions) {
   const application_name = 'users-service doctor';
   const client = new Driver({ connectionString: url, types, query_timeout: timeoutMs, application_name });
-  // As the service opens its connections, so that what it rejects or warns of is found.
+  // As the service opens its connections, so that what it rejects or warns of is found. But a statement that waits for a
+  // lock ends by `query_timeout`, which its remedy depends on.
   const connection = new Connection(client);
   const findings: Finding[] = [];
   const add = (finding: Finding) => findings.push({ ...finding, what: `${name}: ${finding.what}` });
   const warnOf = (problem: string) => add(warn(problem, 'change the settings of the server or of the role'));
   const { signal } = options;
-  await connection.open({ ...readStoreNumbers({}), writable: false, warn: warnOf }, timeoutMs, signal);
+  const numbers = readStoreNumbers({ lockTimeoutMs: 2 * timeoutMs });
+  await connection.open({ ...numbers, writable: false, warn: warnOf }, timeoutMs, signal);
   using _ = signal && addAbortListener(signal, () => connection.destroy());
   try {
     const sentAt = Date.now();
