@@ -1,4 +1,4 @@
-// Runs first: `npm start` loads it before main.ts, which an older Node.js cannot read; `main.js` imports it.
+// `npm start` and the systemd unit load it before main.ts, which an older Node.js cannot read; `main.js` imports it.
 const { name, engines } = require('../package.json');
 
 const oldest = engines.node.slice('>='.length);
