@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { printed, startProcess } from '../kit/process.ts';
+import { printed, startProcess, withoutGrpc } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { runCommand } from '../support/command.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -34,13 +34,14 @@ const withPipes = {
   timeout: 30_000,
 };
 
+const secured = [...withoutGrpc, '--database', 'memory:', '--auth', 'all'];
 const hash = createHash('sha256').update('hashed').digest('hex');
 const statusOf = async (http: string, key: string, method = 'GET') =>
   (await fetch(`${http}/users`, { method, headers: { 'x-api-key': key } })).status;
 
 test('a file of API keys is read at the start, and again at SIGHUP', async (t) => {
   const file = await keysFile(`# the keys\n\nfirst\r\nreader:read=sha256:${hash}\n`);
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--api-key', 'always'];
+  const args = [...secured, '--api-keys-file', file, '--api-key', 'always'];
   const running = await startProcess(t, args);
   const { child, http } = running;
   for (const key of ['first', 'hashed', 'always']) assert.equal(await statusOf(http, key), 200, key);
@@ -59,7 +60,7 @@ test('a SIGHUP replaces the keys although the public folder, which it does not r
   const file = await keysFile('first\n');
   const folder = join(dirname(file), 'public');
   await mkdir(folder);
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--public', folder];
+  const args = [...secured, '--api-keys-file', file, '--public', folder];
   const running = await startProcess(t, args);
   await rm(folder, { recursive: true });
   await writeFile(file, 'second\n');
@@ -73,7 +74,7 @@ test(
   withPipes,
   async (t) => {
     const file = await keysPipe();
-    const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+    const args = [...secured, '--api-keys-file', file];
     const [running] = await Promise.all([startProcess(t, args), writeFile(file, 'first\n')]);
     assert.equal(await statusOf(running.http, 'first'), 200);
     running.child.kill('SIGHUP');
@@ -108,7 +109,7 @@ test('a SIGHUP during the start reads the file of API keys again once the servic
       queueMicrotask(() => process.emit(name));
     })`;
   const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const args = [...secured, '--api-keys-file', file];
   const running = await startProcess(t, args, { NODE_OPTIONS: preload });
   await printed(running, 'reloaded');
   assert.equal(await statusOf(running.http, 'second'), 200);
@@ -117,9 +118,9 @@ test('a SIGHUP during the start reads the file of API keys again once the servic
 
 test('a file without API keys is a warning at the start, at SIGHUP and of doctor, because no key is valid', async (t) => {
   const file = await keysFile('# none\n');
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const args = [...secured, '--api-keys-file', file];
   const problem = `${file} has no API key, so requests that need one are 401; add one, then send SIGHUP`;
-  const examined = await runCommand(['doctor', '--port', '0', '--grpc-port', '0', ...args]);
+  const examined = await runCommand(['doctor', '--port', '0', ...args]);
   assert.equal(examined.code, 3);
   assert.ok(examined.stdout.includes(`\nwarn  ${problem}\n`), examined.stdout);
 
@@ -139,7 +140,7 @@ test('a file without API keys is a warning at the start, at SIGHUP and of doctor
 
 test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
   const file = await keysFile('first\n');
-  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const args = [...secured, '--api-keys-file', file];
   const running = await startProcess(t, args);
   const { child, http, lines } = running;
   await writeFile(file, 'second\na:raed=third\n');

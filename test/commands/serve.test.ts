@@ -20,7 +20,7 @@ import { reportProblems, startExaminations, unreachableStandbys } from '../../sr
 import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
-import { environment, lostLines, printed, startProcess } from '../kit/process.ts';
+import { environment, lostLines, printed, startProcess, withoutGrpc } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -209,7 +209,7 @@ describe('a signal to the service', () => {
     // The clock of the process is so fast that the second passes before the process has printed the event.
     const source = 'const now = performance.now.bind(performance); performance.now = () => now() * 1e6';
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
-    const options = ['--database', 'memory:', '--drain-delay-ms', '20000'];
+    const options = [...withoutGrpc, '--database', 'memory:', '--drain-delay-ms', '20000'];
     const running = await startProcess(t, options, { NODE_OPTIONS: preload });
     running.child.kill('SIGTERM');
     await printed(running, 'draining');
@@ -250,7 +250,7 @@ describe('a signal to the service', () => {
         },
       })`;
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
-    const running = await startProcess(t, ['--database', 'memory:'], env);
+    const running = await startProcess(t, [...withoutGrpc, '--database', 'memory:'], env);
     assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal(await running.end(), 0);
     const child = spawn(process.execPath, [main, 'export'], { env: { ...environment(), ...env } });
@@ -376,7 +376,7 @@ describe('the process of the service', () => {
   });
 
   it('continues to serve when the reader of its output has gone', async (t) => {
-    const running = await startProcess(t, ['--database', 'memory:']);
+    const running = await startProcess(t, [...withoutGrpc, '--database', 'memory:']);
     running.child.stdout?.destroy();
     for (let n = 0; n < 20; n += 1) assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal(await running.end(), 0);
@@ -384,7 +384,7 @@ describe('the process of the service', () => {
 
   for (const workers of ['1', '2']) {
     it(`has what its processes use of the machine in the metrics with --workers ${workers}`, async (t) => {
-      const args = [...fileIn(temporaryFolder()), '--workers', workers];
+      const args = [...withoutGrpc, ...fileIn(temporaryFolder()), '--workers', workers];
       const { http } = await startProcess(t, args);
       const text = await (await fetch(`${http}/metrics`)).text();
       for (const [series, least] of [
@@ -403,7 +403,7 @@ describe('the process of the service', () => {
       // As without a free file descriptor.
       const source = 'process.memoryUsage.rss = () => { throw new Error("EMFILE") }';
       const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
-      const args = [...fileIn(temporaryFolder()), '--workers', workers];
+      const args = [...withoutGrpc, ...fileIn(temporaryFolder()), '--workers', workers];
       const { http, lines } = await startProcess(t, args, env);
       assert.match(await (await fetch(`${http}/metrics`)).text(), /^process_cpu_seconds_total [\d.]+$/m);
       assert.ok(lines.every(({ event }) => event !== 'failure'));
@@ -411,7 +411,7 @@ describe('the process of the service', () => {
   }
 
   it('counts lost lines of its log in the metrics', async (t) => {
-    const { http, child } = await startProcess(t, ['--database', 'memory:']);
+    const { http, child } = await startProcess(t, [...withoutGrpc, '--database', 'memory:']);
     assert.equal(await lostLines(http), 0);
     child.stdout?.destroy();
     await until(async () => (await lostLines(http)) > 0, 'a line is lost', 30_000);
@@ -441,7 +441,7 @@ describe('the process of the service', () => {
   });
 
   it('stops when its output is not read', async (t) => {
-    const running = await startProcess(t, ['--database', 'memory:']);
+    const running = await startProcess(t, [...withoutGrpc, '--database', 'memory:']);
     running.child.stdout?.removeAllListeners('data').pause();
     const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(t, portOf(running.http))));
     // More lines than the pipe and the buffers of this process hold.
@@ -457,7 +457,9 @@ describe('the process of the service', () => {
   it('logs an uncaught error before it ends with 1', async (t) => {
     const source = 'process.on("SIGUSR2", () => { throw new Error("not caught") })';
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
-    const running = await startProcess(t, ['--database', 'memory:'], { NODE_OPTIONS: preload });
+    const running = await startProcess(t, [...withoutGrpc, '--database', 'memory:'], {
+      NODE_OPTIONS: preload,
+    });
     assert.equal(await running.end('SIGUSR2'), 1);
     const last = running.lines.at(-1);
     assert.deepEqual([last?.['event'], last?.['where']], ['failure', 'process']);
@@ -474,7 +476,7 @@ describe('the process of the service', () => {
 
   it('parses requests strictly in a Node.js that is started with --insecure-http-parser', async (t) => {
     const env = { NODE_OPTIONS: '--insecure-http-parser' };
-    const { http } = await startProcess(t, ['--database', 'memory:'], env);
+    const { http } = await startProcess(t, [...withoutGrpc, '--database', 'memory:'], env);
     const wire = await Wire.open(t, portOf(http));
     assert.equal((await wire.write(head('GET /users', 'A: \u0001')).next()).status, 400);
   });

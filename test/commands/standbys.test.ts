@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, describe, it } from 'node:test';
 import { startPostgres } from '../kit/postgres.ts';
-import { printed, startProcess } from '../kit/process.ts';
+import { printed, startProcess, withoutGrpc } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
 
@@ -47,7 +47,7 @@ describe('the standbys of --read-database', async () => {
 
   for (const workers of ['1', '2']) {
     it(`the service with --workers ${workers} warns once of one that cannot be reached`, async (t) => {
-      const args = ['--database', primary, '--workers', workers];
+      const args = [...withoutGrpc, '--database', primary, '--workers', workers];
       const running = await startProcess(t, [...args, '--read-database', urlOf(standby.port, closed)]);
       await printed(running, 'warning');
       assert.equal(await running.end(), 0);
@@ -64,9 +64,8 @@ describe('the standbys of --read-database', async () => {
     const source = `const set = setTimeout;
       globalThis.setTimeout = (f, ms, ...args) => set(f, ms === 5_000 ? 2 ** 31 - 1 : ms, ...args);`;
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
-    const running = await startProcess(t, ['--database', primary, '--read-database', urlOf(port)], {
-      NODE_OPTIONS: preload,
-    });
+    const args = [...withoutGrpc, '--database', primary, '--read-database', urlOf(port)];
+    const running = await startProcess(t, args, { NODE_OPTIONS: preload });
     await connected;
     assert.equal(await running.end(), 0);
     const warnings = running.lines.filter(({ event }) => event === 'warning');

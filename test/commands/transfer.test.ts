@@ -12,7 +12,7 @@ import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions, storeSchemes } from '../../src/storage/open.ts';
 import { openTestPostgres, type TestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
-import { environment, runMain, startProcess } from '../kit/process.ts';
+import { environment, runMain, startProcess, withoutGrpc } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { closeAfter } from '../support/close-after.ts';
 import { runCommand } from '../support/command.ts';
@@ -851,7 +851,7 @@ describe('backup', () => {
   it('creates a complete copy of a store that is being written to', async (t) => {
     const folder = temporaryFolder();
     const database = `sqlite:${join(folder, 'live.db')}`;
-    const server = await startProcess(t, ['--database', database]);
+    const server = await startProcess(t, [...withoutGrpc, '--database', database]);
     let stop = false;
     let created = 0;
     const writing = (async () => {

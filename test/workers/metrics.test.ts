@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { printed } from '../kit/process.ts';
+import { printed, withoutGrpc } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import {
   ask,
@@ -19,7 +19,7 @@ const requests = 12;
 
 // These tests run in this order, each with two running workers.
 it('the metrics of several workers', async (all) => {
-  const running = await start(all);
+  const running = await start(all, withoutGrpc);
 
   await all.test('are their sum, no matter which worker responds', async (t) => {
     await ask(t, running, requests);

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { freePorts } from '../kit/free-ports.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { lostLines, printed } from '../kit/process.ts';
+import { lostLines, printed, withoutGrpc } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { hasTool, runTool } from '../support/tool.ts';
@@ -44,7 +44,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
   });
 
   it('workers count lost lines of the log in the metrics, and exit when their primary is killed', async (t) => {
-    const running = await start(t);
+    const running = await start(t, withoutGrpc);
     const workers = await workersOf(running);
     assert.equal(await lostLines(running.http), 0);
     running.child.stdout?.destroy();
