@@ -61,8 +61,12 @@ export function readBody(
   const onEnd = (): void => {
     stop();
     hold(length);
-    resolve(Buffer.concat(chunks, length));
-    freeChunks();
+    const [first] = chunks;
+    if (chunks.length === 1 && first !== undefined) resolve(first);
+    else {
+      resolve(Buffer.concat(chunks, length));
+      freeChunks();
+    }
   };
   const onClose = (): void => {
     stop();
