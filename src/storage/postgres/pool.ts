@@ -192,10 +192,8 @@ export class PostgresPool {
     const now = performance.now();
     if (now - connection.plannedAt > maxPlanAgeMs) {
       connection.plannedAt = now;
-      // An engine may lack this statement. If the session has ended, this error says why, and the work would fail too.
-      await send({ text: 'DISCARD PLANS' }).catch((error) => {
-        if (isFatal(error)) throw error;
-      });
+      // An engine may lack this statement. After a loss of the connection, the work fails too.
+      await send({ text: 'DISCARD PLANS' }).catch(() => undefined);
     }
     return work(send, connection);
   }

@@ -125,29 +125,6 @@ it('a session discards its plans every ten seconds, and serves calls although it
   await pool.close();
 });
 
-it('a write is sent on a new connection if its session ended while it discarded its plans', async (t) => {
-  const sent: string[] = [];
-  let hasEnded = false;
-  const query = async ({ text }: Statement) => {
-    if (hasEnded) throw new Error('Connection terminated unexpectedly');
-    sent.push(text);
-    hasEnded = text === 'DISCARD PLANS';
-    // Of `idle_session_timeout`.
-    if (hasEnded) throw refusal('57P05');
-    return { rows: [] };
-  };
-  const connect = async () => {
-    hasEnded = false;
-  };
-  const pool = poolOf(fakeDriver(query, connect));
-  await sendWrite(pool);
-  const { now } = performance;
-  t.mock.method(performance, 'now', () => now.call(performance) + 10_001);
-  await sendWrite(pool);
-  assert.deepEqual(sent, ['SELECT 1', 'DISCARD PLANS', 'SELECT 1']);
-  await pool.close();
-});
-
 describe('a failing PostgreSQL statement is sent', () => {
   const faults: readonly [code: string, what: string, reads: number, writes: number][] = [
     ['57P01', 'ended by the server', 2, 1],
