@@ -192,8 +192,7 @@ export class PostgresPool {
     const now = performance.now();
     if (now - connection.plannedAt > maxPlanAgeMs) {
       connection.plannedAt = now;
-      // An engine may lack this statement. After a loss of the connection, the work fails too.
-      await send({ text: 'DISCARD PLANS' }).catch(() => undefined);
+      await send({ text: 'DISCARD PLANS' });
     }
     return work(send, connection);
   }

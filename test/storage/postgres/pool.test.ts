@@ -106,25 +106,6 @@ describe('a PostgreSQL connection', () => {
   }
 });
 
-it('a session discards its plans every ten seconds, and serves calls although its engine cannot', async (t) => {
-  const sent: string[] = [];
-  const driver = fakeDriver(async ({ text }) => {
-    sent.push(text);
-    if (text === 'DISCARD PLANS') throw rejection('42601');
-    return { rows: [] };
-  });
-  const pool = poolOf(driver);
-  const { now } = performance;
-  await sendRead(pool);
-  for (const passedMs of [10_001, 10_002, 20_003]) {
-    t.mock.method(performance, 'now', () => now.call(performance) + passedMs);
-    await sendRead(pool);
-  }
-  const discard = ['DISCARD PLANS', 'SELECT 1'];
-  assert.deepEqual(sent, ['SELECT 1', ...discard, 'SELECT 1', ...discard]);
-  await pool.close();
-});
-
 describe('a failing PostgreSQL statement is sent', () => {
   const faults: readonly [code: string, what: string, reads: number, writes: number][] = [
     ['57P01', 'ended by the server', 2, 1],
