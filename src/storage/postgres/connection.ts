@@ -72,8 +72,6 @@ export class Connection {
   generation: number | undefined;
   /** When its last statement succeeded, by `performance.now()`. The pool sets it. */
   succeededAt = 0;
-  /** Since when its session keeps the plans of statements, by `performance.now()`. The pool sets it. */
-  plannedAt = performance.now();
   /** Whether it has ended, or no further call may use it. */
   isDead = false;
   /** Whether the server accepted no writes when it opened. */

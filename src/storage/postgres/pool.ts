@@ -37,8 +37,6 @@ const retryDelayMs = 4;
 const abortGraceMs = 100;
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
-// After the table has grown, a plan that reads all of it stays until PostgreSQL analyzes the table, in a minute or two.
-const maxPlanAgeMs = 10_000;
 const slowMs = 5_000;
 const mixUpWarning = 'a connection pooler does not keep prepared statements: each is now parsed every time';
 const slowWarning = `opening PostgreSQL takes more than ${slowMs / 1_000} s: it migrates, waits for a lock or hangs`;
@@ -186,17 +184,6 @@ export class PostgresPool {
     };
   }
 
-  /** Runs the work, after the session has discarded old plans. */
-  async #work<T>(work: Work<T>, connection: Connection): Promise<T> {
-    const send = this.#sender(connection);
-    const now = performance.now();
-    if (now - connection.plannedAt > maxPlanAgeMs) {
-      connection.plannedAt = now;
-      await send({ text: 'DISCARD PLANS' });
-    }
-    return work(send, connection);
-  }
-
   /** Discards a connection that can serve no other call. After a mix-up by a pooler, statements lose their names. */
   #handleFault(fault: Fault, connection: Connection): void {
     const isDemoted = fault === 'stale' && this.#settings.writable;
@@ -219,7 +206,7 @@ export class PostgresPool {
       call.connection = connection;
       let fault: Fault;
       try {
-        return await this.#work(work, connection);
+        return await work(this.#sender(connection), connection);
       } catch (error) {
         fault = connection.isDead && sqlState(error) === undefined ? 'lost' : faultOf(error);
         // The session is over already, though the connection may close later.

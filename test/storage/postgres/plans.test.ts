@@ -6,16 +6,12 @@ import { type NestedKind, nestedKinds } from '../../../src/conformance/kinds.ts'
 import type { PageStart, Position } from '../../../src/domain/list-query.ts';
 import { userFields } from '../../../src/domain/user.ts';
 import { readPage } from '../../../src/storage/postgres/changes.ts';
-import { type PoolSettings, prepared } from '../../../src/storage/postgres/connection.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { readState } from '../../../src/storage/postgres/settled.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
-import { findSql } from '../../../src/storage/sql.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
-import { closeAfter } from '../../support/close-after.ts';
-import { poolOf, settings } from './fake-session.ts';
 
 // Enough for 21 rows of three ranges. The table alone has more than 500 blocks of 8 KiB.
 const maxBlocks = 70;
@@ -241,24 +237,4 @@ it('the feed is read by its index, also by plans that are older than the first A
     // The table has more than 400 blocks, and a state reads the first 5,000 changes.
     assert.ok(blocks < 200, `${read} read ${blocks} blocks`);
   }
-});
-
-it('a plan that was made while a table had one page is replaced after ten seconds', async (t) => {
-  const url = await postgres.createDatabase();
-  const store = closeAfter(t, await openPostgresStore(url));
-  await store.users.create({ name: 'Ada' });
-  const session = await openSession(t, url);
-  await session.query('ALTER TABLE users SET (autovacuum_enabled = off); ANALYZE users');
-  const createClient = (connectionString: string) => new pg.Client({ connectionString });
-  const hosts: PoolSettings['hosts'] = [{ name: 'host', url }];
-  const pool = closeAfter(t, poolOf(createClient, { ...settings, poolSize: 1, hosts }));
-  const find = prepared(findSql(tables.users, '$'));
-  // PostgreSQL plans a statement for each of the first five calls.
-  for (let i = 0; i < 6; i += 1) await pool.read(find, [1]);
-  const plan = async () => JSON.stringify(await pool.read({ text: `EXPLAIN EXECUTE "${find.name}"(1)` }, []));
-  await session.query(`INSERT INTO users (name) SELECT 'Ada' FROM generate_series(1, 20000)`);
-  assert.match(await plan(), /Seq Scan/);
-  const { now } = performance;
-  t.mock.method(performance, 'now', () => now.call(performance) + 10_001);
-  assert.match(await plan(), /Index Scan/);
 });
