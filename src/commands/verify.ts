@@ -66,10 +66,13 @@ export const verify: Command = {
 /** Prints a line for each test that failed and for each subject. Resolves to the exit code. */
 async function printResults(results: ReturnType<typeof runTests>, stdout: Writable): Promise<number> {
   let [current, passed, failed, code] = ['', 0, 0, 0];
+  const errors: unknown[] = [];
+  // A runner whose results are not read to the end keeps the process alive.
+  const print = (level: 'ok' | 'fail', text: string) =>
+    printResult(stdout, level, text).catch((error) => errors.push(error));
   const summarize = async () => {
-    if (failed > 0)
-      await printResult(stdout, 'fail', `${current}: ${failed} of ${passed + failed} tests failed`);
-    else if (passed > 0) await printResult(stdout, 'ok', `${current}: ${passed} tests`);
+    if (failed > 0) await print('fail', `${current}: ${failed} of ${passed + failed} tests failed`);
+    else if (passed > 0) await print('ok', `${current}: ${passed} tests`);
   };
   for await (const { subject, name, error } of results) {
     if (subject !== current) {
@@ -80,10 +83,11 @@ async function printResults(results: ReturnType<typeof runTests>, stdout: Writab
     else {
       failed += 1;
       code = 1;
-      await printResult(stdout, 'fail', `${subject}: ${name}: ${describeError(error)}`);
+      await print('fail', `${subject}: ${name}: ${describeError(error)}`);
     }
   }
   if (passed + failed === 0) throw new Error('no test ran');
   await summarize();
+  if (errors.length > 0) throw errors[0];
   return code;
 }

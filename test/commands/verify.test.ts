@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -69,6 +70,15 @@ describe('users-service verify', async () => {
     const env = { NODE_OPTIONS: '--test-name-pattern=expires' };
     const { code, stdout } = await runMain(['verify', '--database', url], { env });
     assert.deepEqual({ code, stdout }, { code: 0, stdout: 'ok    idempotency: 1 tests\n' });
+  });
+
+  it('ends if its output cannot be written', {
+    skip: !existsSync('/dev/full') && 'no /dev/full',
+  }, async () => {
+    const script = 'exec "$0" src/main.ts verify --database memory: > /dev/full';
+    const options = { env: environment(), timeout: 60_000 };
+    const running = promisify(execFile)('sh', ['-c', script, process.execPath], options);
+    await assert.rejects(running, { code: 1, stderr: /^users-service: ENOSPC: / });
   });
 
   for (const turns of [0, 1, 2, 4, 8, 16, 32]) {
