@@ -233,17 +233,13 @@ for (const [what, given, status] of [
 
 it('does not empty the body that an adapter for serverless hosts has pushed, which its host may use again', async () => {
   const users = createUsers();
-  const text = JSON.stringify('x'.repeat(100));
-  const body = Buffer.from(new TextEncoder().encode(text).buffer);
-  const fields = {
-    host: 'localhost',
-    'content-type': 'application/json',
-    'content-length': String(body.length),
-  };
+  const texts = ['"Ada ', 'Lovelace"'];
+  const chunks = texts.map((text) => Buffer.from(new TextEncoder().encode(text).buffer));
+  const fields = { host: 'localhost', 'content-type': 'application/json', 'content-length': '14' };
   const request = Object.assign(new IncomingMessage({} as Socket), {
     ...{ method: 'POST', url: '/echo', httpVersion: '1.1', headers: fields, complete: true },
     _read(this: IncomingMessage) {
-      this.push(body);
+      for (const chunk of chunks) this.push(chunk);
       this.push(null);
     },
   });
@@ -251,7 +247,7 @@ it('does not empty the body that an adapter for serverless hosts has pushed, whi
   users(request, response);
   await until(() => response.writableEnded, 'the response has ended');
   assert.equal(response.statusCode, 200);
-  assert.equal(body.toString(), text);
+  assert.deepEqual(chunks.map(String), texts);
 });
 
 it('sends long replies by an adapter for serverless hosts, whose sockets have no events', async () => {
