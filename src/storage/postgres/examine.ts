@@ -49,8 +49,8 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
 async function examineHost(Driver: typeof Client, { name, url }: Host, options: ExamineOptions) {
   const application_name = 'users-service doctor';
   const client = new Driver({ connectionString: url, types, query_timeout: timeoutMs, application_name });
-  // As the service opens its connections, so that what it rejects or warns of is found. But a statement that waits for a
-  // lock ends by `query_timeout`, which its remedy depends on.
+  // As the service opens its connections, so that what it rejects or warns of is found. But `query_timeout` ends a
+  // statement that waits for a lock, so that its error is known.
   const connection = new Connection(client);
   const findings: Finding[] = [];
   const add = (finding: Finding) => findings.push({ ...finding, what: `${name}: ${finding.what}` });
