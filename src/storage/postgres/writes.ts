@@ -121,12 +121,12 @@ function withOrigin(text: string): Sql {
  */
 function insertSql(table: Table, first: number, source?: string): string {
   const columns = table.draftColumns.map((one, i) => ({ ...one, value: `$${first + i}::${one.type}` }));
-  const parentColumn = columns.find(({ parent }) => parent !== undefined);
-  const sources = [parentColumn?.parent, source].filter((one) => one !== undefined);
+  const owner = columns.find(({ parent }) => parent !== undefined);
+  const sources = [owner?.parent, source].filter((one) => one !== undefined);
   return `
     INSERT INTO ${table.name} (${columnNames(columns)}) SELECT ${columns.map(({ value }) => value).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
-    ${parentColumn ? `WHERE ${parentColumn.parent}.id = ${parentColumn.value} FOR KEY SHARE OF ${parentColumn.parent}` : ''}
+    ${owner ? `WHERE ${owner.parent}.id = ${owner.value} FOR KEY SHARE OF ${owner.parent}` : ''}
     RETURNING ${columnNames(table.columns)}`;
 }
 
