@@ -40,14 +40,10 @@ it('reads from standbys', async (all) => {
       id: number,
       ...servers: readonly { readonly port: number }[]
     ): Promise<void> {
-      await until(
-        async () => {
-          await store.users.get(id);
-          return servers.every(({ port }) => outcomes().includes(`${port} answered`));
-        },
-        'each standby answers a read',
-        60_000,
-      );
+      await until(async () => {
+        await store.users.get(id);
+        return servers.every(({ port }) => outcomes().includes(`${port} answered`));
+      }, 'each standby answers a read');
     }
     return { store, reads, outcomes, untilAnswered };
   }
@@ -266,11 +262,8 @@ it('reads from standbys', async (all) => {
     assert.match(text, new RegExp(`^users_service_standby_lag_bytes_total{${host}} \\d+$`, 'm'));
   });
 
-  await all.test('use a standby only if its history is that of the primary', async (t) => {
-    // `slow` lags and is promoted. `quick` has more of the log, with a write that the old primary loses. `next` lags
-    // too, and then follows `slow`.
-    const next = await postgres.createStandby();
-    await set(next, 'primary_conninfo', '');
+  await all.test('never use a standby whose history differs from that of the primary', async (t) => {
+    // `slow` lags and is promoted. `quick` has more of the log, with a write that the old primary loses.
     await set(slow, 'primary_conninfo', '');
     for (let round = 0; round < 20; round += 1) {
       await primary.query(`SELECT pg_logical_emit_message(true, 'test', repeat('x', 100000))`);
@@ -296,9 +289,6 @@ it('reads from standbys', async (all) => {
     const id = await create(store, 'after');
     assert.equal((await store.users.get(id))?.name, 'after');
     assert.deepEqual(outcomes(), [`${quick.port} late`]);
-    await set(next, 'primary_conninfo', slow.url());
-    // Its last checkpoint is still on the earlier timeline.
-    await (await open(t, urlOf(slow), urlOf(next))).untilAnswered(id, next);
   });
 });
 
