@@ -40,7 +40,8 @@ export class GrpcServer {
     this.server.on('error', (cause) => {
       if (this.server.listening) this.#reportFailure(cause);
     });
-    this.#streams = limitStreams(() => this.#reading, options.observe);
+    const { observe, limits } = options;
+    this.#streams = limitStreams(() => this.#reading, observe, limits.maxMessageBytes);
   }
 
   get connections(): number {

@@ -10,10 +10,11 @@ import { idName, reportRejection } from './report.ts';
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
-// About a dozen of the shortest messages. Each may need a decompressor, which takes as long as a call. For each chunk,
-// Node.js needs about 100 bytes in addition.
-const chunkBytes = 64;
-const maxShortChunks = 1_000;
+// About a dozen of the shortest messages. Each may need a decompressor, which takes as long as a call.
+const sliceBytes = 64;
+// A message begins with a flag, and its length in four bytes.
+const prefixBytes = 5;
+const noBytes = Buffer.alloc(0);
 // ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
 const resourceExhausted = 8;
@@ -34,7 +35,7 @@ const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;
  * the oldest is closed. An interceptor cannot do this: for it, a call ends with its status, although the stream may
  * stay open.
  */
-export function limitStreams(reading: () => Socket | undefined, observe: Observe) {
+export function limitStreams(reading: () => Socket | undefined, observe: Observe, maxMessageBytes: number) {
   // The oldest first. Not a `Set`: each of its tables points to its successor, so an old one would keep closed streams
   // in memory until the next full collection.
   const open: Http2Stream[] = [];
@@ -51,7 +52,7 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
     if (headers[':path'] !== mainPath || !headers['content-type']?.startsWith('application/grpc'))
       reportRejection(stream, headers, observe);
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
-    stream.push = slicing(stream, refuse);
+    stream.push = joining(stream, maxMessageBytes);
     open.push(stream);
     connections.set(stream, connection);
     const [oldest] = open;
@@ -86,34 +87,60 @@ function isUsed(name: string, value: string): boolean {
 }
 
 /**
- * Returns a replacement for a stream's `push`. grpc-js parses all messages of a chunk at once, and a message of 5 bytes
- * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
- * keeps each chunk of an unfinished message, so the number of short chunks in a stream is limited.
+ * Returns a replacement for a stream's `push`. It keeps an unfinished message in one buffer, and all bytes while others
+ * wait in the stream: each chunk there would need some 300 bytes in addition, and keep its whole packet. It passes on
+ * whole messages in slices. grpc-js parses all messages of a slice at once, of which each needs some 600 bytes. Between
+ * slices, it pauses until the handler asks for the next message.
  */
-function slicing(stream: Http2Stream, refuse: (stream: Http2Stream, reason: string) => void) {
+function joining(stream: Http2Stream, maxMessageBytes: number) {
   const { push } = Readable.prototype;
-  let hasChunk = false;
-  let shortChunks = 0;
+  /** The first `keptBytes` are used, of which the first `wholeBytes` are whole messages. */
+  let kept: Buffer = noBytes;
+  let keptBytes = 0;
+  let wholeBytes = 0;
+  const pass = (end: number): void => {
+    const [bytes, rest] = [kept, kept.subarray(end, keptBytes)];
+    kept = rest.length > 0 ? Buffer.from(rest) : noBytes;
+    keptBytes = rest.length;
+    wholeBytes = 0;
+    for (let start = 0; start < end; start += sliceBytes)
+      push.call(stream, bytes.subarray(start, Math.min(start + sliceBytes, end)));
+  };
   return (chunk: Buffer | null): boolean => {
     if (chunk === null) {
       // The end of a stream that was reset would let grpc-js run the handler of an incomplete request. After a reset
       // without an error, Node.js destroys the stream only once it was read to this end.
       if (stream.aborted) queueMicrotask(() => stream.destroy());
-      return !stream.destroyed && !stream.aborted && push.call(stream, chunk);
+      if (stream.destroyed || stream.aborted) return false;
+      pass(keptBytes);
+      return push.call(stream, chunk);
     }
-    if (chunk.length < chunkBytes) {
-      shortChunks += 1;
-      if (shortChunks === maxShortChunks + 1) refuse(stream, 'a call has too many short chunks');
+    const needed = keptBytes + chunk.length;
+    // Most calls have only one chunk, which is not copied.
+    if (keptBytes === 0) kept = chunk;
+    else {
+      if (needed > kept.length) kept = Buffer.concat([kept.subarray(0, keptBytes)], 2 * needed);
+      chunk.copy(kept, keptBytes);
     }
-    // A chunk is a view of its whole packet, most of which may be frames of other kinds or of other streams. So a copy
-    // is kept instead, but not of the first chunk, because most calls have no other. The pool of buffers would keep
-    // other copies with this one.
-    const kept = hasChunk ? Buffer.from(new Uint8Array(chunk).buffer) : chunk;
-    hasChunk = true;
-    let isWanted = true;
-    for (let start = 0; start < kept.length; start += chunkBytes) {
-      isWanted = push.call(stream, kept.subarray(start, start + chunkBytes));
-    }
-    return isWanted;
+    keptBytes = needed;
+    const wasWaiting = wholeBytes > 0;
+    wholeBytes = endOfMessages(kept.subarray(0, keptBytes), wholeBytes, maxMessageBytes);
+    const isWaiting = wholeBytes > 0;
+    if (isWaiting && (stream.readableFlowing || stream.readableLength === 0)) pass(wholeBytes);
+    else if (isWaiting && !wasWaiting) stream.once('resume', () => pass(wholeBytes));
+    // While messages wait, the client may only fill its window.
+    return wholeBytes === 0;
   };
+}
+
+/** Where the last whole message ends. The first begins at `start`. One that is too long counts: grpc-js rejects it. */
+function endOfMessages(bytes: Buffer, start: number, maxMessageBytes: number): number {
+  for (let end = start; ; ) {
+    if (bytes.length < end + prefixBytes) return end;
+    const length = bytes.readUInt32BE(end + 1);
+    if (length > maxMessageBytes) return bytes.length;
+    const next = end + prefixBytes + length;
+    if (next > bytes.length) return end;
+    end = next;
+  }
 }
