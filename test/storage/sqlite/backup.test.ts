@@ -10,6 +10,7 @@ import fs, {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import promises from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -187,6 +188,16 @@ describe('a backup of a SQLite file', () => {
     const message = /: \/.* has the new entry, but a loss of power may remove it: EIO: i\/o error, fsync$/;
     await assert.rejects(backupSqlite(path, join(folder, 'backup.db')), { kind: 'unavailable', message });
     assert.deepEqual(readdirSync(folder).toSorted(), ['backup.db', 'users.db']);
+  });
+
+  it('has the outcome of the copy when no temporary file can be removed', async (t) => {
+    const { folder, path } = await createFile();
+    mockBuiltin(t, promises, 'rm', () => Promise.reject(new Error('the disk is broken')));
+    const stop = () => {
+      throw new Error('stopped');
+    };
+    await assert.rejects(backupSqlite(path, join(folder, 'backup.db'), stop), /: stopped$/);
+    await backupSqlite(path, join(folder, 'backup.db'));
   });
 
   it('does not overwrite a file that is created during the copy', async () => {

@@ -175,36 +175,45 @@ describe('the feed of changes in a SQLite file', () => {
     await rejects(feed.read({ after: await feedOf(store).position(), limit: 1 }), 'gone');
   });
 
-  it('fails and rolls back all writes of a group when a change cannot be added', async (t) => {
-    const path = newPath();
-    const store = await open(t, path);
-    await addUsers(store, 'Ada', 'Bob');
-    await store.posts(1).create({ title: 'fail', body: '' });
-    query(
-      path,
-      `CREATE TRIGGER failing BEFORE INSERT ON changes WHEN NEW.record LIKE '%fail%'
-      BEGIN SELECT RAISE(ABORT, 'no more'); END`,
-    );
-    const before = await readAll(feedOf(store));
-    const rows = async () => [await store.exportRows('users', 0, 10), await store.exportRows('posts', 0, 10)];
-    const rowsBefore = await rows();
-    const idempotency = { key: 'k', fingerprint: '' };
-    for (const write of [
-      () => store.users.create({ name: 'fail' }),
-      () => store.users.create({ name: 'fail' }, { idempotency }),
-      () => store.users.update(2, { name: 'fail' }),
-      () => store.posts(1).delete(1),
-    ]) {
-      const results = await Promise.allSettled([store.users.create({ name: 'first' }), write()]);
-      for (const result of results) assert.equal(result.status, 'rejected');
-    }
-    await rejects(store.users.delete(1), 'internal');
-    // A stale version is found before the deletions of the posts are written, which may be many.
-    await rejects(store.users.delete(1, { expected: [2] }), 'precondition-failed');
-    assert.deepEqual(await rows(), rowsBefore);
-    assert.deepEqual(await readAll(feedOf(store)), before);
-    assert.equal((await store.users.create({ name: 'Eve' }, { idempotency })).value.id, 3);
-  });
+  // An error may end the transaction, as one of the disk does.
+  for (const effect of ['ABORT', 'ROLLBACK']) {
+    it(`fails and rolls back all writes of a group when a change cannot be added, with ${effect}`, async (t) => {
+      const path = newPath();
+      const store = await open(t, path);
+      await addUsers(store, 'Ada', 'Bob');
+      await store.posts(1).create({ title: 'fail', body: '' });
+      query(
+        path,
+        `CREATE TRIGGER failing BEFORE INSERT ON changes WHEN NEW.record LIKE '%fail%'
+        BEGIN SELECT RAISE(${effect}, 'no more'); END`,
+      );
+      const before = await readAll(feedOf(store));
+      const rows = async () => [
+        await store.exportRows('users', 0, 10),
+        await store.exportRows('posts', 0, 10),
+      ];
+      const rowsBefore = await rows();
+      const idempotency = { key: 'k', fingerprint: '' };
+      for (const write of [
+        () => store.users.create({ name: 'fail' }),
+        () => store.users.create({ name: 'fail' }, { idempotency }),
+        () => store.users.update(2, { name: 'fail' }),
+        () => store.posts(1).delete(1),
+      ]) {
+        const results = await Promise.allSettled([store.users.create({ name: 'first' }), write()]);
+        for (const result of results) {
+          assert.ok(result.status === 'rejected');
+          assert.match(String(result.reason.cause), /no more$/);
+        }
+      }
+      await rejects(store.users.delete(1), 'internal');
+      // A stale version is found before the deletions of the posts are written, which may be many.
+      await rejects(store.users.delete(1, { expected: [2] }), 'precondition-failed');
+      assert.deepEqual(await rows(), rowsBefore);
+      assert.deepEqual(await readAll(feedOf(store)), before);
+      assert.equal((await store.users.create({ name: 'Eve' }, { idempotency })).value.id, 3);
+    });
+  }
 
   it('rolls back a write and new last ids when the feed cannot restart', async (t) => {
     const path = newPath();

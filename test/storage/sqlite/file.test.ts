@@ -8,6 +8,7 @@ import fs, {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -25,9 +26,15 @@ import { postQuery } from '../../../src/conformance/kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { openStore } from '../../../src/storage/open.ts';
 import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
-import { isMountedAlone, maxIdleLogBytes, openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
+import {
+  checkWritable,
+  isMountedAlone,
+  maxIdleLogBytes,
+  openFiles,
+  watchFiles,
+} from '../../../src/storage/sqlite/file.ts';
 import { hasDamagedHeader } from '../../../src/storage/sqlite/log-header.ts';
-import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
+import { connect, isLogUnused, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/tools.ts';
 import { closeAfter } from '../../support/close-after.ts';
@@ -87,6 +94,31 @@ describe('the file of a SQLite store', () => {
     await store.users.create({ name: 'Ada' });
     await store.close();
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
+  });
+
+  const skip = !existsSync('/proc/self/fd') && 'needs /proc';
+  it('is open only while it is used, also by a check, an examination or a backup', { skip }, async () => {
+    const folder = realpathSync(temporaryFolder());
+    const path = join(folder, 'users.db');
+    const store = await openSqliteStore(path);
+    await store.users.create({ name: 'Ada' });
+    checkWritable(path);
+    assert.deepEqual([hasDamagedHeader(`${path}-wal`), isLogUnused(path)], [false, false]);
+    assert.ok([...examineSqlite(path)].every(({ level }) => level === 'ok'));
+    await backupSqlite(path, join(folder, 'backup.db'));
+    await store.close();
+    const open = readdirSync('/proc/self/fd').map((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        // It has been closed since it was listed, such as that of the list.
+        return '';
+      }
+    });
+    assert.deepEqual(
+      open.filter((file) => file.startsWith(folder)),
+      [],
+    );
   });
 
   it('is closed again when the receiver of its path throws', async () => {

@@ -83,6 +83,13 @@ testRepository('sqlite', openEmpty, {
 });
 testTransfer('sqlite', openEmpty);
 
+test('a SQLite store that has just opened does not keep the process alive', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+  const before = timers();
+  closeAfter(t, await openSqliteStore(newPath()));
+  assert.equal(timers(), before);
+});
+
 test('lists of a SQLite store prepare each of their statements once', async (t) => {
   const store = closeAfter(t, await openSqliteStore(newPath()));
   const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
