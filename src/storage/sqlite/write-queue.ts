@@ -128,7 +128,7 @@ export class WriteQueue {
       const timer = setInterval(() => {
         this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
         this.#rejectFirst(this.#waiting.length);
-      }, this.#options.maxWaitMs).unref();
+      }, this.#options.maxWaitMs);
       const reply = await this.#commit(group);
       // Not `using`: a test of the host may mock timers, and such a timer is not disposable.
       clearInterval(timer);
