@@ -104,6 +104,21 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
       },
     );
 
+    await t.test('the problem of a post is not shown for the unsaved text of another one', async () => {
+      await openNew('Second');
+      await page.getByRole('button', { name: 'Edit Second' }).click();
+      await form.getByLabel('Text').fill('unsaved');
+      await form.getByRole('button', { name: 'Close' }).click();
+      await edit.click();
+      await save(form, { Title: '' });
+      await form.getByText('Title must').waitFor();
+      await form.getByRole('button', { name: 'Close' }).click();
+      await page.getByRole('button', { name: 'Edit Second' }).click();
+      await form.waitFor();
+      assert.equal(await form.getByLabel('Text').inputValue(), 'unsaved');
+      assert.equal(await form.getByText('Title must').count(), 0);
+    });
+
     await t.test('changes of different fields of a post are merged without a dialog', async () => {
       const { ids, first } = await openNew();
       await edit.click();

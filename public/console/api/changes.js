@@ -101,7 +101,6 @@ export class Changes extends EventTarget {
         timer = setTimeout(abort, longestSilenceMs);
       });
     } finally {
-      clearTimeout(timer);
       // After a failure, the connection must not stay open.
       abort();
     }

@@ -113,6 +113,6 @@ function orAborted(promise, signal) {
   if (signal.aborted) return Promise.reject(signal.reason);
   const aborted = Promise.withResolvers();
   const abort = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
+  signal.addEventListener('abort', abort);
   return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', abort));
 }

@@ -152,8 +152,6 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   return {
     /** @param {Tagged<T>} latest */
     show(latest) {
-      // A save of another record continues without the form.
-      if (!isShown(latest.record)) setBusy(form, false);
       if (shown !== undefined && isBusy(form)) shown.latest = latest;
       else show(latest);
     },

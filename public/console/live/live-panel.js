@@ -124,10 +124,7 @@ function pollWhileVisible(task, pauseMs) {
     timer = setTimeout(run, pauseMs);
   }
 
-  document.addEventListener('visibilitychange', () => {
-    clearTimeout(timer);
-    void run();
-  });
+  document.addEventListener('visibilitychange', run);
   void run();
   return run;
 }

@@ -90,8 +90,6 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     if (opened !== undefined) list.update(opened.record, mark, mark === '' && opened === reread);
     opened = undefined;
     editForm.close();
-    form.hidden = true;
-    form.parentElement?.removeAttribute('data-editing');
     home.append(form);
   }
 
@@ -179,7 +177,6 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       if (item === undefined) return;
       item.append(form);
       item.setAttribute('data-editing', '');
-      form.hidden = false;
       show(found ?? { record: post, etag: '' });
       moveFocus(part(form, 'title', HTMLInputElement));
     },

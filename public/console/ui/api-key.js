@@ -141,7 +141,6 @@ function createKeyDialog(apiKey) {
      */
     async ask(rejected) {
       given = false;
-      input.value = '';
       forget.hidden = apiKey.value === undefined;
       hint.hidden = forget.hidden;
       clearFieldProblem(input);

@@ -77,7 +77,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     // After a reload of the page, only the draft has the text.
     if (loaded === undefined && base !== undefined)
       editForm.show({ record: { id, name: '', ...base }, etag: '' });
-    const isTyped = content.querySelector('form:not([hidden]) > p.unsaved:not([hidden])') !== null;
+    const isTyped = content.querySelector('form > p.unsaved:not([hidden])') !== null;
     content.hidden = !isTyped;
     content.toggleAttribute('data-deleted', isTyped);
     const action = { label: 'Back to the list', act: close };
