@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { EventEmitter } from 'node:events';
+import { EventEmitter, getEventListeners } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -206,6 +206,61 @@ describe('the search for a host that accepts writes', () => {
     assert.ok(search.isServing(0));
     search.discard(connection);
     assert.ok(!search.isServing(0));
+  });
+
+  it('forgets a connection that has ended', async (t) => {
+    const { search, answers } = start(t);
+    answers.set('a', 'passes');
+    const [lost, open] = [await search.open(), await search.open()];
+    assert.ok(lost && open);
+    const ends = [lost, open].map(({ client }) => t.mock.method(client, 'end').mock);
+    lost.client.emit('end');
+    await search.close();
+    assert.deepEqual(
+      ends.map((mock) => mock.callCount()),
+      [0, 1],
+    );
+  });
+
+  it('asks a read-only host again only for connections that were opened since', async (t) => {
+    const { search, answers, asked, pass } = start(t);
+    answers.set('a', 'passes');
+    const connection = await search.open();
+    assert.ok(connection);
+    const confirmed = search.confirmReadOnly(connection);
+    await pass(10);
+    await confirmed;
+    assert.equal(search.confirmReadOnly(connection), undefined);
+    assert.equal(asked['a'], 2);
+  });
+
+  it('checks no host while none is known to work', async (t) => {
+    const { search, asked, pass } = start(t);
+    search.check();
+    await pass(10);
+    assert.deepEqual(asked, { a: 0, b: 0, c: 0 });
+  });
+
+  it('leaves no listener at a signal after searches and a check', async (t) => {
+    const { search, answers, pass } = start(t);
+    const signals = new Set<AbortSignal>();
+    const { addEventListener } = EventTarget.prototype;
+    t.mock.method(EventTarget.prototype, 'addEventListener', function (this: EventTarget, ...given: never[]) {
+      if (this instanceof AbortSignal) signals.add(this);
+      Reflect.apply(addEventListener, this, given);
+    });
+    answers.set('b', 'passes');
+    for (let round = 0; round < 2; round += 1) {
+      search.failure = { cause: new Error('gone') };
+      const found = search.recover(new AbortController().signal);
+      await pass(200);
+      await found;
+    }
+    search.check();
+    await pass(10);
+    const left = [...signals].flatMap((signal) => getEventListeners(signal, 'abort'));
+    assert.ok(signals.size > 3, `${signals.size} signals were used`);
+    assert.deepEqual(left, []);
   });
 
   it('cancels hanging attempts when the store is closed', async (t) => {
