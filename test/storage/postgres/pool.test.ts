@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
-import { EventEmitter, once } from 'node:events';
+import { EventEmitter, getEventListeners, once } from 'node:events';
 import { connect, createServer, type Server, Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { Connection, type PoolSettings, prepared } from '../../../src/storage/postgres/connection.ts';
+import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import { ConnectionQueue } from '../../../src/storage/postgres/queue.ts';
 import { until } from '../../kit/until.ts';
 import { listen } from '../../support/listen.ts';
 import { recordPauses } from '../../support/pauses.ts';
@@ -251,6 +253,36 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
     await Promise.all(calls);
     assert.deepEqual(sent, ['read 1', 'read 2', 'write 1', 'read 3', 'read 4', 'read 5', 'write 2']);
     await pool.close();
+  });
+
+  it('leaves no timer and no listener of a call that has waited', async () => {
+    const { pool, call, answer } = smallPool();
+    const { signal } = new AbortController();
+    const left = () => [
+      process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length,
+      getEventListeners(signal, 'abort').length,
+    ];
+    const before = left();
+    const calls = [call('read 1'), call('read 2'), pool.read({ text: 'read 3' }, [], signal)];
+    await settle();
+    assert.notDeepEqual(left(), before);
+    await answer('read 1', 'read 2', 'read 3');
+    await Promise.all(calls);
+    assert.deepEqual(left(), before);
+    await pool.close();
+  });
+
+  it('has no place in its queue for a call whose signal has aborted', async () => {
+    const hosts = new HostSearch({ ...settings, createClient: fakeDriver(async () => ({ rows: [] })) });
+    const queue = new ConnectionQueue(1, settings.waitTimeoutMs, hosts);
+    const connection = await queue.acquire('read', undefined);
+    const controller = new AbortController();
+    const waiting = queue.acquire('read', controller.signal);
+    controller.abort();
+    await assert.rejects(waiting, { kind: 'cancelled' });
+    queue.release(connection, 'read');
+    assert.equal(await queue.acquire('read', undefined), connection);
+    await hosts.close();
   });
 
   it('fails a waiting write as unavailable if it served only reads during that time', async (t) => {
