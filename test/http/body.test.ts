@@ -229,6 +229,15 @@ test('a body that a test double pushes as text is read like others', async () =>
   assert.equal(String(await readBody(message, 2_000, () => undefined)), 'é'.repeat(600));
 });
 
+test('the memory of a short chunk is freed when it is merged with others', () => {
+  const message = new IncomingMessage(Object.assign(new Socket(), { parser: {} }));
+  message.headers = { 'transfer-encoding': 'chunked' };
+  mergeChunks(message);
+  const chunk = Buffer.from(new ArrayBuffer(10));
+  message.push(chunk);
+  assert.equal(chunk.buffer.byteLength, 0);
+});
+
 test('short chunks that wait to be read stop the connection like long ones', () => {
   const message = new IncomingMessage(Object.assign(new Socket(), { parser: {} }));
   message.headers = { 'transfer-encoding': 'chunked' };

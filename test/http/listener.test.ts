@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -13,6 +14,7 @@ import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { exchange } from '../kit/raw.ts';
 import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
+import { countKept } from '../support/garbage.ts';
 import { createFace, type HttpKit, startKit } from '../support/http-kit.ts';
 import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
@@ -202,6 +204,20 @@ test('a client that disconnects aborts its request, and its pipelined requests n
   await (await Wire.open(t, kit.port)).write(head('GET /nowhere')).next();
   assert.equal(greeted, 0);
   assert.equal(kit.face.inFlight, 0);
+});
+
+test('an idle connection does not keep its last request in memory', async (t) => {
+  const { port, nextRequest } = await startKit(t, { 'GET /hello': hello });
+  const ended = nextRequest();
+  const requests: WeakRef<object>[] = [];
+  const add = (message: unknown) => void requests.push(new WeakRef(Object(message).request));
+  subscribe('http.server.request.start', add);
+  t.after(() => unsubscribe('http.server.request.start', add));
+  const wire = (await Wire.open(t, port)).write(head('GET /hello'));
+  await wire.next();
+  await ended;
+  assert.equal(requests.length, 1);
+  assert.equal(await countKept(requests), 0);
 });
 
 test('the signal of a successful request is not aborted when the client disconnects later', async (t) => {
