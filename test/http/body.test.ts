@@ -210,6 +210,28 @@ test('a body that arrives byte by byte counts with the memory that its chunks ne
   assert.equal(held, 10);
 });
 
+for (const [how, end] of [
+  ['is whole', (message: IncomingMessage) => message.push(null)],
+  ['is too long', (message: IncomingMessage) => message.push(Buffer.alloc(10))],
+  ['is cancelled', (_message: IncomingMessage, cancel: () => void) => cancel()],
+  ['is cut off', (message: IncomingMessage) => message.destroy()],
+] as const) {
+  test(`a body that ${how} is no longer read, and keeps no chunks in memory`, async () => {
+    const message = new IncomingMessage(new Socket());
+    message.headers = { 'content-length': '10' };
+    const count = () => ['data', 'end', 'close'].reduce((sum, name) => sum + message.listenerCount(name), 0);
+    const before = count();
+    const started = Promise.withResolvers<() => void>();
+    const reading = readBody(message, 10, (_bytes, cancel) => cancel && started.resolve(cancel));
+    assert.equal(count(), before + 3);
+    message.push(Buffer.from('a'));
+    end(message, await started.promise);
+    await reading.catch(() => undefined);
+    // A cancelled body keeps a listener that discards its rest.
+    assert.equal(count(), how === 'is cancelled' ? before + 1 : before);
+  });
+}
+
 test('reading a body fails with 499 if its client has already disconnected', async () => {
   const message = new IncomingMessage(new Socket());
   message.headers = { 'content-length': '10' };
