@@ -390,20 +390,6 @@ test('an endless reply that fails is reported with the status of its error', asy
   assert.deepEqual([status, longLived], [500, true]);
 });
 
-test('the connection of a request is closed if its error response cannot be written', async (t) => {
-  const kit = await startKit(t, {
-    'GET /malformed': () => {
-      throw new HttpError(400, 'a header contains a line break', { 'x-header': 'a\nb' });
-    },
-  });
-  const wire = (await Wire.open(t, kit.port)).write(head('GET /malformed'));
-  assert.deepEqual(await wire.end(), []);
-  await until(() => kit.events.length === 2, 'the failure and the request are reported');
-  const reported = kit.events.map((event) => ('where' in event ? event.where : event.type));
-  assert.deepEqual(reported, ['http', 'request']);
-  assert.equal(kit.face.inFlight, 0);
-});
-
 test('an error that a handler throws synchronously or asynchronously becomes the response of the error table', async (t) => {
   const kit = await startKit(t, {
     'GET /now': () => {
