@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -206,19 +206,27 @@ test('a client that disconnects aborts its request, and its pipelined requests n
   assert.equal(kit.face.inFlight, 0);
 });
 
-test('an idle connection does not keep its last request in memory', async (t) => {
-  const { port, nextRequest } = await startKit(t, { 'GET /hello': hello });
-  const ended = nextRequest();
-  const requests: WeakRef<object>[] = [];
-  const add = (message: unknown) => void requests.push(new WeakRef(Object(message).request));
-  subscribe('http.server.request.start', add);
-  t.after(() => unsubscribe('http.server.request.start', add));
-  const wire = (await Wire.open(t, port)).write(head('GET /hello'));
-  await wire.next();
-  await ended;
-  assert.equal(requests.length, 1);
-  assert.equal(await countKept(requests), 0);
-});
+for (const [what, count, length] of [
+  ['a short response', 1, 10],
+  ['many responses that have waited for their client', 200, 60_000],
+  ['a long response that has waited for its client', 1, 12_000_000],
+] as const) {
+  test(`an idle connection keeps nothing in memory of ${what}`, async (t) => {
+    const { port, events } = await startKit(t, { 'GET /': () => json(200, 'a'.repeat(length)) });
+    const responses: WeakRef<ServerResponse>[] = [];
+    const add = (message: unknown) => void responses.push(new WeakRef(Object(message).response));
+    subscribe('http.server.request.start', add);
+    t.after(() => unsubscribe('http.server.request.start', add));
+    const { socket } = await Wire.open(t, port);
+    socket.pause().write(head('GET /').repeat(count));
+    const isWaiting = () => responses.some((one) => (one.deref()?.writableLength ?? 0) > 0);
+    if (length > 10) await until(isWaiting, 'a response waits for its client');
+    socket.resume();
+    await until(() => events.length === count, 'all responses have ended');
+    assert.equal(responses.length, count);
+    assert.equal(await countKept(responses), 0);
+  });
+}
 
 test('the signal of a successful request is not aborted when the client disconnects later', async (t) => {
   const signals: AbortSignal[] = [];
