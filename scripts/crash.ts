@@ -14,6 +14,7 @@ import { allUsers, create, type Intent, Ledger } from '../test/kit/ledger.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { readArguments } from './harness/arguments.ts';
+import { failIfEnded } from './harness/fail.ts';
 
 const {
   rounds: given,
@@ -84,11 +85,12 @@ const progress = createProgress(process.stderr, 'crash', rounds);
 let badChecks = 0;
 const start = () => startProcess(owner, ['--database', database.url]);
 for (let round = 1; round <= rounds; round += 1) {
-  const { http, end } = await start();
+  const { child, http, end } = await start();
   const clients = Promise.all(Array.from({ length: connections }, () => client(http, ledger, unanswered)));
   // A wrong response to a client ends the run at once.
   await Promise.race([clients, sleep(minRunMs + Math.random() * (maxRunMs - minRunMs))]);
   const databaseCrash = round % 2 === 0 ? database.crash() : undefined;
+  failIfEnded(`round ${round}: the service`, child);
   await end('SIGKILL');
   await Promise.all([clients, databaseCrash]);
   if (database.check() !== 'ok') badChecks += 1;

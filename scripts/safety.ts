@@ -19,6 +19,7 @@ import { startPostgres } from '../test/kit/postgres.ts';
 import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
 import { Balancer } from './harness/balancer.ts';
+import { fail, failIfEnded } from './harness/fail.ts';
 
 const values = readArguments({
   processes: 2,
@@ -151,6 +152,7 @@ async function checkKilledProcess(url: string, victim: ServiceProcess | undefine
   };
   const loading = Promise.all(Array.from({ length: 16 }, load));
   while (ledger.acknowledged.length < 200) await Promise.race([loading, sleep(1)]);
+  if (victim !== undefined) failIfEnded('the process to kill', victim.child);
   await victim?.end('SIGKILL');
   await loading;
   return ledger.compare(await allUsers(url));
@@ -198,7 +200,8 @@ for (const [name, check] of Object.entries(checks)) {
   const report = await check();
   console.log(`${name} ${JSON.stringify(report)}`);
   const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'misordered', 'clientsWithLostUpdates'];
-  if (Object.entries(report).some(([figure, n]) => bad.includes(figure) && n > 0)) process.exitCode = 1;
+  for (const [figure, n] of Object.entries(report)) if (bad.includes(figure) && n > 0) fail(`${n} ${figure}`);
 }
 console.log(`statuses ${JSON.stringify(statuses)}`);
-if (statuses[500] !== undefined) process.exitCode = 1;
+if (statuses[500] !== undefined) fail(`${statuses[500]} responses were 500`);
+for (const { child } of servers.slice(1)) failIfEnded('a process', child);

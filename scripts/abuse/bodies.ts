@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pinSelf } from '../bench/cores.ts';
 import { probe, shownProbes } from '../harness/offer.ts';
-import { startVictim } from './service.ts';
+import { failIfUnanswered, startVictim } from './service.ts';
 
 const perSecond = 8;
 const seconds = 8;
@@ -66,7 +66,9 @@ export async function* measureBodies(only: RegExp): AsyncGenerator<string> {
       }
       const answered = [...statuses].map(([status, count]) => `${count} times ${status}`).join(', ');
       yield `${path}, ${Math.round(Buffer.byteLength(body) / 1024)} KiB of ${what}, ${perSecond} a second: ${answered}`;
-      yield `  ${shownProbes(await probes)}`;
+      const report = await probes;
+      yield `  ${shownProbes(report)}`;
+      failIfUnanswered(what, report);
     } finally {
       await victim.end();
     }

@@ -1,5 +1,6 @@
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fail } from '../harness/fail.ts';
 import { startVictim } from './service.ts';
 
 const clients = 100;
@@ -36,6 +37,7 @@ export async function* measureIdle(): AsyncGenerator<string> {
   try {
     await Promise.all(Array.from({ length: clients }, client));
     yield `${requests} requests in ${minutes} minutes over ${connections} connections, ${resets} resets`;
+    if (resets > 0) fail(`${resets} idle connections were reset`);
   } finally {
     await victim.end();
   }

@@ -2,8 +2,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fail } from '../harness/fail.ts';
 import { probe, shownProbes, startServer } from '../harness/offer.ts';
 import { post } from '../harness/post.ts';
+import type { ProbeReport } from '../harness/probe.ts';
 import { cpuSecondsOf, memoryOf } from '../harness/proc.ts';
 
 export interface Victim {
@@ -53,6 +55,11 @@ export async function startVictim(hasSmallHeap = false, grpcPort: number | 'off'
   };
 }
 
+/** Fails if a probe on the kept connection, which no attack may cut, got no 200. */
+export function failIfUnanswered(what: string, { kept }: ProbeReport): void {
+  if (kept.failed > 0) fail(`${what}: no 200 for ${kept.failed} probes on the kept connection`);
+}
+
 interface Connection {
   readonly destroyed: boolean;
   destroy(): void;
@@ -77,6 +84,7 @@ export async function* measureAttack<Opened extends Connection>(
     const left = opened.filter(({ destroyed }) => !destroyed).length;
     yield `${what}: ${victim.isAlive() ? 'alive' : 'DEAD'}, ${before} -> ${victim.peakMegabytes()} MB at most`;
     yield `  ${shownProbes(report)}; ${left} connections left`;
+    failIfUnanswered(what, report);
   } finally {
     for (const one of opened) one.destroy();
     await victim.end();

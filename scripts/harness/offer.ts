@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { pin } from '../bench/cores.ts';
+import { failIfEnded } from './fail.ts';
 import type { LoadJob, LoadReport } from './open-loop.ts';
 import type { Delays, ProbeJob, ProbeReport } from './probe.ts';
 import { isOk } from './process.ts';
@@ -27,6 +28,7 @@ export interface LoadedServer {
   readonly port: number;
   readonly pid: number;
   isAlive(): boolean;
+  /** Ends it. The script fails if it had ended by itself. */
   end(signal?: NodeJS.Signals): Promise<void>;
 }
 
@@ -59,6 +61,7 @@ export async function startServer(
     pid: child.pid ?? 0,
     isAlive,
     async end(signal = 'SIGTERM') {
+      failIfEnded('the service', child);
       child.kill(signal);
       await exited;
     },

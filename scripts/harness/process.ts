@@ -2,11 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fail } from './fail.ts';
 
 // Long, since a busy machine must not look like a service that does not start.
 const startLimitMs = 600_000;
 
-/** A process of the service that keeps its ports when it is killed and started again. */
+/**
+ * A process of the service that keeps its ports when it is killed and started again. If it has started and then ends
+ * without a signal from here, the script fails.
+ */
 export class RestartableService {
   readonly #command: readonly string[];
   readonly #path: string;
@@ -16,6 +20,8 @@ export class RestartableService {
   readonly port: number;
   readonly grpcPort: number;
   #child: ChildProcess | undefined;
+  /** The process that was sent a signal to end it. */
+  #ending: ChildProcess | undefined;
 
   constructor(
     command: readonly string[],
@@ -46,8 +52,14 @@ export class RestartableService {
         stdio: ['ignore', this.#log, this.#log],
       });
       this.#child = child;
+      let hasStarted = false;
+      child.once('exit', (code, signal) => {
+        if (!hasStarted || this.#ending === child) return;
+        fail(`the process on port ${this.port} ended by itself with ${code ?? signal}`);
+      });
       while (isRunning(child) && performance.now() < deadline) {
-        if (await this.#hasStarted(`http://127.0.0.1:${this.port}`)) return;
+        hasStarted = (await this.#hasStarted(`http://127.0.0.1:${this.port}`)) && isRunning(child);
+        if (hasStarted) return;
         await sleep(20);
       }
     }
@@ -59,9 +71,11 @@ export class RestartableService {
   async signal(signal: NodeJS.Signals): Promise<void> {
     const child = this.#child;
     if (child === undefined || !isRunning(child)) return;
+    const ends = signal === 'SIGKILL' || signal === 'SIGTERM';
+    if (ends) this.#ending = child;
     const exited = once(child, 'exit');
     child.kill(signal);
-    if (signal === 'SIGKILL' || signal === 'SIGTERM') await exited;
+    if (ends) await exited;
   }
 }
 
