@@ -76,9 +76,9 @@ export async function offer(job: LoadJob): Promise<LoadReport> {
   return JSON.parse(stdout);
 }
 
-// Gives the load a high priority, if allowed. Not FIFO: the load never sleeps, so the kernel would stop it for a part of
-// each second.
-const early = spawnSync('nice', ['-n', '-20', 'true']).status === 0 ? ['nice', '-n', '-20'] : [];
+// Gives the load some priority, if allowed. Not FIFO: the load never sleeps, so the kernel would stop it for a part of
+// each second. Not -20: on a busy machine, the kernel's thread that delivers packets on this core would starve.
+const early = spawnSync('nice', ['-n', '-5', 'true']).status === 0 ? ['nice', '-n', '-5'] : [];
 
 // If allowed, use the scheduling class FIFO, which has priority over ordinary programs.
 const first = spawnSync('chrt', ['-f', '1', 'true']).status === 0 ? ['chrt', '-f', '1'] : [];
