@@ -4,7 +4,8 @@
 //
 // Capacity is the rate of 8 connections with 16 calls each that wait for their responses. A connection has as many
 // calls under way as the service allows; further calls wait in the client, as with any client. h2load does not
-// read the gRPC status: the counts of answered and refused calls come from the metrics of the service.
+// read the gRPC status: the counts of answered and refused calls come from the metrics of the service. The exit code is 1 if a call fails or none
+// succeeds.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +14,7 @@ import { promisify } from 'node:util';
 import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { pin } from './bench/cores.ts';
 import { readArguments } from './harness/arguments.ts';
+import { fail, failIfEnded } from './harness/fail.ts';
 import { post } from './harness/post.ts';
 import { cpuSecondsOf } from './harness/proc.ts';
 import { percentile } from './harness/statistics.ts';
@@ -90,6 +92,8 @@ try {
     const rate = capacity * factor;
     const report = await offer(service, { connections, streams: 250, rate });
     const { accepted, refused, failed, p50, p99, cpuShare, perCpuSecond } = report;
+    if (failed > 0) fail(`${factor} x: ${failed} calls failed`);
+    if (accepted === 0) fail(`${factor} x: no call succeeded`);
     peak = Math.max(peak, accepted);
     const columns: readonly [number | string, number][] = [
       [`${factor} x ${Math.round(rate)}`.padEnd(13), 13],
@@ -104,6 +108,7 @@ try {
     ];
     console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
   }
+  failIfEnded('the service', service.child);
 } finally {
   for (const end of ends) await end();
 }

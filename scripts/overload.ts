@@ -7,13 +7,14 @@
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.
 // The service and the load each have a core. Capacity is the rate of 64 connections that wait for each response;
 // the load is then 0.5 to 5 times that. A separate process sends probes of /health meanwhile; those of the first 1.5 s,
-// while the load opens its connections, are counted apart.
+// while the load opens its connections, are counted apart. The exit code is 1 if a request fails or none succeeds.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
+import { fail } from './harness/fail.ts';
 import { makeDatabase, offer, probe, startServer } from './harness/offer.ts';
 import type { LoadReport } from './harness/open-loop.ts';
 import type { ProbeReport } from './harness/probe.ts';
@@ -70,6 +71,8 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
         offer({ ...job, rate, connections }),
         probe({ port, seconds: (job.warmUpMs + job.measureMs) / 1000, openingSeconds: job.warmUpMs / 1000 }),
       ]);
+      if (report.failed > 0) fail(`${name} ${factor} x: ${report.failed} requests a second failed`);
+      if (report.accepted === 0) fail(`${name} ${factor} x: no request succeeded`);
       points.push({ accepted: report.accepted, p99: report.p99 });
       printRow(factor, report, probes, Math.max(...points.map((point) => point.accepted)));
       // So that requests of this load do not count for the next.
