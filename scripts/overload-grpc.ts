@@ -4,8 +4,8 @@
 //
 // Capacity is the rate of 8 connections with 16 calls each that wait for their responses. A connection has as many
 // calls under way as the service allows; further calls wait in the client, as with any client. h2load does not
-// read the gRPC status: the counts of answered and refused calls come from the metrics of the service. The exit code is 1 if a call fails or none
-// succeeds.
+// read the gRPC status: the counts of answered and refused calls come from the metrics of the service. The exit
+// code is 1 if a call fails or none succeeds.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

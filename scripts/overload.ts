@@ -12,7 +12,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readArguments } from './harness/arguments.ts';
+import { endWith, readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { fail } from './harness/fail.ts';
 import { makeDatabase, offer, probe, startServer } from './harness/offer.ts';
@@ -47,6 +47,10 @@ const { connections, factors } = values;
 const capacityConnections = 64;
 const users = 10_000;
 const workloads = { read: 0, write: 10, mix: 2 };
+const only = values.only.split(',');
+const unknown = only.filter((name) => !Object.hasOwn(workloads, name));
+if (unknown.length > 0)
+  endWith(`--only names no ${unknown.join(', ')}, but ${Object.keys(workloads).join(', ')}`);
 
 async function measure(name: string, writesInTen: number, folder: string): Promise<Curve> {
   const database = join(folder, `${name}.db`);
@@ -133,7 +137,7 @@ const folder = await mkdtemp(join(values.folder, 'overload-'));
 try {
   const curves: Curve[] = [];
   for (const [name, writesInTen] of Object.entries(workloads)) {
-    if (values.only.split(',').includes(name)) curves.push(await measure(name, writesInTen, folder));
+    if (only.includes(name)) curves.push(await measure(name, writesInTen, folder));
   }
   if (values.svg !== '') await writeFile(values.svg, draw(curves));
 } finally {

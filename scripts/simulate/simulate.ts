@@ -110,9 +110,12 @@ if (values.plan) {
   const lines = drawn.flatMap((step) => [...faults.filter(({ at }) => at === step.n), step]);
   for (const line of [rest, ...lines]) console.log(JSON.stringify(line));
 } else if (values.judge) {
+  if (positionals.length === 0) endWith('name the histories to judge');
   for (const file of positionals) report(parseHistory(readFileSync(file, 'utf8')), file);
 } else {
   const names = positionals[0] ? positionals : Object.keys(defects);
+  const unknown = names.filter((name) => !Object.hasOwn(defects, name));
+  if (unknown.length > 0) endWith(`there is no defect ${unknown.join(', ')}`);
   for (let seed = first; seed <= last && performance.now() < endsAt; seed += 1) {
     if (values.defects) for (const name of names) await proveSharp(name, seed);
     else await runSeed(seed);
