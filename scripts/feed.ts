@@ -8,6 +8,9 @@
 // restarts, ends its sessions and fails over to a synchronous standby. Latencies are from the response to the
 // writer to the arrival at a follower, without changes that a follower missed while it was disconnected.
 // `--rate` limits the writes per second. With `--calm` there are no failures and no disconnects.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createProgress } from '../src/commands/progress.ts';
@@ -40,13 +43,15 @@ await using stack = new AsyncDisposableStack();
 const database = await (values.sqlite ? openSqlite(stack) : openPostgres(stack));
 const ports = await freePorts(values.sqlite ? 4 : 6);
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const logs = await mkdtemp(join(tmpdir(), 'feed-logs-'));
+stack.defer(() => rm(logs, { recursive: true }));
 const services: RestartableService[] = [];
 for (let i = 0; i < ports.length; i += 2) {
   const own = [ports[i] ?? 0, ports[i + 1] ?? 0] as const;
   const service = new RestartableService(
     [main, '--database', database.url, '--log', 'off'],
     own,
-    '/dev/null',
+    join(logs, `${i}`),
     {},
   );
   stack.defer(() => service.signal('SIGKILL'));

@@ -55,7 +55,9 @@ export class RestartableService {
       let hasStarted = false;
       child.once('exit', (code, signal) => {
         if (!hasStarted || this.#ending === child) return;
-        fail(`the process on port ${this.port} ended by itself with ${code ?? signal}`);
+        fail(
+          `the process on port ${this.port} ended by itself with ${code ?? signal}:\n${this.#lastLines()}`,
+        );
       });
       while (isRunning(child) && performance.now() < deadline) {
         hasStarted = (await this.#hasStarted(`http://127.0.0.1:${this.port}`)) && isRunning(child);
@@ -63,8 +65,12 @@ export class RestartableService {
         await sleep(20);
       }
     }
-    const log = readFileSync(this.#path, 'utf8').trim().split('\n').slice(-3).join('\n');
-    throw new Error(`the process on port ${this.port} did not start:\n${log}`);
+    throw new Error(`the process on port ${this.port} did not start:\n${this.#lastLines()}`);
+  }
+
+  /** The last lines of its log. */
+  #lastLines(): string {
+    return readFileSync(this.#path, 'utf8').trim().split('\n').slice(-3).join('\n');
   }
 
   /** Sends a signal; one that ends the process also waits for its end. */
