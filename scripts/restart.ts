@@ -1,6 +1,10 @@
 // Restarts the service repeatedly under the load of independent clients, and counts failed requests: first
 // rolling restarts of workers with SIGHUP, then hand-overs with SIGTERM behind a load balancer.
+//
 //   npm run try:restart -- [--rounds 20]
+//
+// On a busy machine, a client may pause for longer than --drain-idle-ms, and then loses its connection. In this case, set
+// DRAIN_IDLE_MS=3000.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -37,6 +41,7 @@ const keptHttp: readonly Client[] = [
 
 interface Running {
   readonly child: ChildProcess;
+  readonly exited: Promise<unknown[]>;
   readonly http: string;
   readonly grpc: string;
   /** Resolves with the next line of this event, and rejects after a minute. */
@@ -47,7 +52,7 @@ async function start(args: readonly string[]): Promise<Running> {
   const child = spawn(process.execPath, [main, ...database, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  endLater(child);
+  const exited = endLater(child);
   const lines = createInterface({ input: child.stdout });
   lines.on('line', (line) => {
     // Ignore request events, which are most of the events.
@@ -58,11 +63,11 @@ async function start(args: readonly string[]): Promise<Running> {
   const next = async (event: string) =>
     (await once(lines, `event ${event}`, { signal: AbortSignal.timeout(60_000) }))[0];
   const { http, grpc } = await next('listening');
-  return { child, http, grpc, next };
+  return { child, exited, http, grpc, next };
 }
 
 /** Ends a process at the latest when the script ends, also after an error. */
-function endLater(child: ChildProcess): Promise<unknown> {
+function endLater(child: ChildProcess): Promise<unknown[]> {
   const exited = once(child, 'exit');
   cleanups.defer(async () => {
     child.kill('SIGTERM');
@@ -71,10 +76,10 @@ function endLater(child: ChildProcess): Promise<unknown> {
   return exited;
 }
 
-async function end({ child }: Running): Promise<void> {
+async function end({ child, exited }: Running): Promise<void> {
   child.kill('SIGTERM');
-  const [code] = await once(child, 'exit');
-  if (code !== 0) throw new Error(`the service ended with ${code}`);
+  const [code, signal] = await exited;
+  if (code !== 0) throw new Error(`the service ended with ${code ?? signal}`);
 }
 
 /** Runs `work` under the load of the clients. Prints their results and counts failures. */
