@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { readArguments } from './harness/arguments.ts';
+import { fail } from './harness/fail.ts';
 
 readArguments({});
 
@@ -41,7 +42,7 @@ async function runCommand(node: string, project: string): Promise<string> {
     child.kill('SIGTERM');
   }
   const [code] = await exited;
-  if (!answer.startsWith('201') || code !== 0) process.exitCode = 1;
+  if (!answer.startsWith('201') || code !== 0) fail(`the command with ${node} in ${project}`);
   return `${answer}, exit code ${code}`;
 }
 
@@ -75,6 +76,7 @@ try {
         ],
         { cwd: project, encoding: 'utf8' },
       ).trim();
+      if (imported !== 'function') fail(`the import with ${node} in ${project}`);
       const command = await runCommand(node, project);
       console.log(
         `Node ${exact} ${omit.join() || '(all)'}: ${size}; import: ${imported}; command: ${command}`,
