@@ -91,9 +91,9 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       assert.equal(await page.locator('#edit-name').inputValue(), 'Renamed by another');
     });
 
-    await t.test('the second of two windows shows both names, and can keep its own name', async () => {
+    await t.test('the second of two windows shows both names, and can keep its own name', async (t) => {
       const id = await openNew('admin');
-      const second = await open(t, page.url());
+      const second = await open(t, page.url(), { beside: page });
       await second.getByText('version 1').waitFor();
       await change(page, { Name: 'Ada of window one' });
       await announced(page, 'Saved Ada of window one');

@@ -72,10 +72,10 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
       },
     );
 
-    await t.test('an address shows the same page in another tab, by its number', async () => {
+    await t.test('an address shows the same page in another tab, by its number', async (t) => {
       await showThird();
       assert.equal(hashOf(page), '#/?page=3&limit=10');
-      const other = await open(t, page.url());
+      const other = await open(t, page.url(), { beside: page });
       await firstNameIs(other, 'user 021');
       await press(other, 'Next');
       await firstNameIs(other, 'user 031');

@@ -18,6 +18,8 @@ export interface PageOptions {
   readonly clock?: boolean;
   /** A window that no other test uses, for a test that closes it or uses its clock much. */
   readonly fresh?: boolean;
+  /** The page beside which this one is another tab. It has its files. */
+  readonly beside?: Page;
 }
 
 interface Window {
@@ -73,9 +75,10 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
   });
   return async (t, url, options = {}) => {
     const { width = 1280, height = 900, colorScheme = 'light', clock = false, fresh = false } = options;
+    const { beside } = options;
     // Animations delay tests, and axe would check colours in the middle of one.
     const { reducedMotion = 'reduce' } = options;
-    const page = (fresh ? undefined : takeIdle(url, clock)) ?? (await newPage(clock));
+    const page = await (beside?.context().newPage() ?? ((!fresh && takeIdle(url, clock)) || newPage(clock)));
     const initScript = options.initScript && (await page.addInitScript({ content: options.initScript }));
     const problems = watch(page);
     // As long as a page has a route, it keeps no files, and each of its requests waits for this process.
@@ -86,6 +89,7 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
         const { origin } = new URL(page.url());
         if (initScript) await initScript.dispose();
         if (fresh) await page.context().close();
+        else if (beside) await page.close();
         else await reset(page, clock);
         if (!fresh && !page.isClosed()) idle.push({ page, origin, clock });
         assert.deepEqual(problems, [], 'the page reported no errors');
