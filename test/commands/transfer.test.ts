@@ -18,6 +18,7 @@ import { closeAfter } from '../support/close-after.ts';
 import { runCommand } from '../support/command.ts';
 import { failNextSync } from '../support/failing-sync.ts';
 import { fetch } from '../support/fetch.ts';
+import { noOpenFiles, openFilesIn } from '../support/open-files.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 import { hasTool, runTool } from '../support/tool.ts';
 
@@ -111,6 +112,21 @@ const lines = (text: string): Record<string, unknown>[] =>
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
+
+it('export, import and copy close all of their files', { skip: noOpenFiles }, async () => {
+  const { folder, a, b } = await filledStore();
+  const file = join(folder, 'all.ndjson');
+  const copied = `sqlite:${join(folder, 'copied.db')}`;
+  for (const args of [
+    ['export', file, '--database', a],
+    ['import', file, '--database', b],
+    ['copy', '--from', a, '--to', copied],
+  ]) {
+    const { code, stderr } = await runCommand(args);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(openFilesIn(folder), [], args[0]);
+  }
+});
 
 describe('export and import', () => {
   it('reports that an export is complete after its end record is written', async () => {

@@ -8,7 +8,6 @@ import fs, {
   openSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -40,6 +39,7 @@ import { backupSqlite, openSqliteScratch } from '../../../src/storage/sqlite/too
 import { closeAfter } from '../../support/close-after.ts';
 import { failNextSync } from '../../support/failing-sync.ts';
 import { mockBuiltin } from '../../support/mock-builtin.ts';
+import { noOpenFiles, openFilesIn } from '../../support/open-files.ts';
 import { temporaryFolder } from '../../support/temporary.ts';
 import { createFile } from './new-file.ts';
 
@@ -96,9 +96,9 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
   });
 
-  const skip = !existsSync('/proc/self/fd') && 'needs /proc';
-  it('is open only while it is used, also by a check, an examination or a backup', { skip }, async () => {
-    const folder = realpathSync(temporaryFolder());
+  const needsList = { skip: noOpenFiles };
+  it('is open only while it is used, also by a check, an examination or a backup', needsList, async () => {
+    const folder = temporaryFolder();
     const path = join(folder, 'users.db');
     const store = await openSqliteStore(path);
     await store.users.create({ name: 'Ada' });
@@ -107,18 +107,7 @@ describe('the file of a SQLite store', () => {
     assert.ok([...examineSqlite(path)].every(({ level }) => level === 'ok'));
     await backupSqlite(path, join(folder, 'backup.db'));
     await store.close();
-    const open = readdirSync('/proc/self/fd').map((fd) => {
-      try {
-        return readlinkSync(`/proc/self/fd/${fd}`);
-      } catch {
-        // It has been closed since it was listed, such as that of the list.
-        return '';
-      }
-    });
-    assert.deepEqual(
-      open.filter((file) => file.startsWith(folder)),
-      [],
-    );
+    assert.deepEqual(openFilesIn(folder), []);
   });
 
   it('is closed again when the receiver of its path throws', async () => {
