@@ -255,7 +255,7 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
     await pool.close();
   });
 
-  it('leaves no timer and no listener of a call that has waited', async () => {
+  it('leaves no timer and no listener of a call that has waited or was aborted', async () => {
     const { pool, call, answer } = smallPool();
     const { signal } = new AbortController();
     const left = () => [
@@ -269,6 +269,14 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
     await answer('read 1', 'read 2', 'read 3');
     await Promise.all(calls);
     assert.deepEqual(left(), before);
+    const controller = new AbortController();
+    const aborted = pool.read({ text: 'read 4' }, [], controller.signal);
+    await settle();
+    controller.abort();
+    await assert.rejects(aborted, { kind: 'cancelled' });
+    await answer('read 4');
+    await settle();
+    assert.deepEqual(left(), before, 'after an abort');
     await pool.close();
   });
 
@@ -1029,13 +1037,17 @@ it('a search that was waiting when the pool was closed opens no connection', asy
 it('a pool that closes also waits for the calls that its running calls start', async () => {
   const { driver, statements } = heldDriver();
   const pool = poolOf(driver, settings);
-  const both = sendRead(pool).then(() => pool.read(prepared('SELECT 2'), []));
+  const calls = sendRead(pool)
+    .then(() => sendRead(pool))
+    .then(() => sendRead(pool));
   await until(() => statements.length === 1, 'the first call runs');
   const closing = pool.close();
   statements[0]?.resolve({ rows: [] });
   await until(() => statements.length === 2, 'the second call runs');
   statements[1]?.resolve({ rows: [] });
-  await Promise.all([both, closing]);
+  await until(() => statements.length === 3, 'the third call runs');
+  statements[2]?.resolve({ rows: [] });
+  await Promise.all([calls, closing]);
 });
 
 it('a pool that closes also waits for the end of a probe', async (t) => {
@@ -1140,6 +1152,12 @@ describe('a PostgreSQL pool', () => {
     assert.equal(pool.hosts.failure, undefined);
     await pool.read(prepared('SELECT 1'), [], undefined, 'pings');
     assert.equal(connects.length, 1, 'the next ping uses the connection');
+  });
+
+  it('checks a host if a ping waits too long for a connection to it', async (t) => {
+    const { pool, connects } = slowPool(t, { hosts, pingTimeoutMs: 1 });
+    await assert.rejects(sendPing(pool), noAnswer);
+    assert.equal(connects.length, 2);
   });
 
   it('keeps a host when a check of it fails on this machine or with an error of the server, and leaves it when its name is gone', async (t) => {
