@@ -124,7 +124,7 @@ it('export, import and copy close all of their files', { skip: noOpenFiles }, as
   ]) {
     const { code, stderr } = await runCommand(args);
     assert.equal(code, 0, stderr);
-    assert.deepEqual(openFilesIn(folder), [], args[0]);
+    assert.deepEqual(openFilesIn(folder), [], args.join(' '));
   }
 });
 
