@@ -96,16 +96,23 @@ function refusingPool(code: string) {
 }
 
 describe('a PostgreSQL connection', () => {
-  for (const end of ['destroy', 'kill'] as const) {
+  for (const end of ['destroy', 'kill', 'close'] as const) {
     it(`is not used again from the moment of ${end}`, () => {
       const session = { host: '/nowhere', port: 5432, processID: 1, secretKey: 1 };
-      const connection = { stream: new Socket() };
-      const client: object = Object.assign(new EventEmitter(), { ...session, connection });
+      const given = { ...session, connection: { stream: new Socket() }, end: async () => {} };
+      const client: object = Object.assign(new EventEmitter(), given);
       const ended = new Connection(client as Client);
-      ended[end]();
+      void ended[end]();
       assert.equal(ended.isDead, true);
     });
   }
+
+  it('is not used again after a commit that no standby has confirmed', () => {
+    const client: object = new EventEmitter();
+    const connection = new Connection(client as Client);
+    connection.client.emit('notice', { routine: 'SyncRepWaitForLSN' });
+    assert.deepEqual([connection.isDead, connection.isUnconfirmed], [true, true]);
+  });
 });
 
 describe('a failing PostgreSQL statement is sent', () => {
