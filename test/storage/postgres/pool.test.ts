@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, getEventListeners, once } from 'node:events';
-import { connect, createServer, type Server, Socket } from 'node:net';
+import net, { connect, createServer, type Server, Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -11,6 +11,7 @@ import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { ConnectionQueue } from '../../../src/storage/postgres/queue.ts';
 import { until } from '../../kit/until.ts';
 import { listen } from '../../support/listen.ts';
+import { mockBuiltin } from '../../support/mock-builtin.ts';
 import { recordPauses } from '../../support/pauses.ts';
 import { temporaryFolder } from '../../support/temporary.ts';
 import { type CreateClient, poolOf, session, settings } from './fake-session.ts';
@@ -526,6 +527,29 @@ async function connectTo(t: TestContext, server: Server) {
   const client = Object.assign(new EventEmitter(), { processID: 1, secretKey: 1, connection: { stream } });
   return { stream, connection: new Connection(client as unknown as Client) };
 }
+
+it('a request to cancel a statement does not keep the process alive, and ends after 30 s', async (t) => {
+  const server = createServer((socket) => void socket.unref());
+  const { connection } = await connectTo(t, server);
+  const requests: Socket[] = [];
+  const original = net.connect;
+  mockBuiltin(t, net, 'connect', (...given: never[]) => {
+    const request: Socket = Reflect.apply(original, undefined, given);
+    requests.push(request);
+    return request;
+  });
+  const count = (wanted: string) => process.getActiveResourcesInfo().filter((type) => type === wanted).length;
+  const [sockets, timers] = [count('TCPSocketWrap'), count('Timeout')];
+  connection.kill();
+  assert.equal(count('Timeout'), timers);
+  const [request] = requests;
+  assert.ok(request);
+  await once(request, 'connect');
+  assert.ok(count('TCPSocketWrap') <= sockets);
+  assert.equal(request.timeout, 30_000);
+  request.emit('timeout');
+  assert.ok(request.destroyed);
+});
 
 it('a connection is also ended if the server refuses the request to cancel its statement', async (t) => {
   const server = createServer();
