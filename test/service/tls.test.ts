@@ -254,6 +254,20 @@ describe('a new certificate', () => {
     assert.equal(end(), endOf(short));
   });
 
+  it('stays in use by gRPC, so that a client that connects again can resume its session', async (t) => {
+    const { service, grpcPort } = await start(t);
+    await peerName(t, grpcPort);
+    service.setTls(second);
+    const options = { port: grpcPort, host: '127.0.0.1', ALPNProtocols: ['h2'], rejectUnauthorized: false };
+    const earlier = connectTls(options);
+    t.after(() => earlier.destroy());
+    const [session] = await once(earlier, 'session');
+    const later = connectTls({ ...options, session });
+    t.after(() => later.destroy());
+    await once(later, 'secureConnect');
+    assert.equal(later.isSessionReused(), true);
+  });
+
   it('is also used by gRPC when it was set before the first call', async (t) => {
     const { service, grpc } = await start(t);
     service.setTls(second);
