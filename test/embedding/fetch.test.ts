@@ -404,17 +404,26 @@ describe('the fetch handler', () => {
     assert.deepEqual([response.status, await response.json()], [401, { error: 'x-api-key is required' }]);
   });
 
-  for (const first of ['', '{']) {
-    it(`cancels a body that ${first ? 'stalls' : 'does not begin'} after the response to its head`, async () => {
+  for (const [what, method, first, status] of [
+    ['does not begin after the response to its head', 'POST', '', 401],
+    ['stalls after the response to its head', 'POST', '{', 401],
+    ['stalls after a response without a body', 'OPTIONS', '{', 204],
+  ] as const) {
+    it(`cancels a body that ${what}, also if that fails`, async () => {
       const { handle } = create({ apiKeys: ['key'], auth: 'writes' });
-      const { promise: cancelled, resolve: cancel } = Promise.withResolvers<void>();
-      const start = (controller: ReadableStreamDefaultController) =>
-        first && controller.enqueue(Buffer.from(first));
-      const response = await post(handle, '/users', new ReadableStream({ start, cancel }), {
-        duplex: 'half',
+      const { promise: cancelled, resolve } = Promise.withResolvers<void>();
+      const body = new ReadableStream({
+        start: (controller) => first && controller.enqueue(Buffer.from(first)),
+        cancel() {
+          resolve();
+          throw new Error('the body cannot be cancelled');
+        },
       });
-      assert.equal(response.status, 401);
+      const response = await post(handle, '/users', body, { duplex: 'half', method });
+      assert.equal(response.status, status);
       await cancelled;
+      // An unhandled rejection would fail the test.
+      await nextTurn();
     });
   }
 
