@@ -118,3 +118,19 @@ for (const version of ['v1', 'v1alpha']) {
     assert.equal(await promise, 0);
   });
 }
+
+test('a reflection client gets all responses to many requests at once', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  const client = new Client(grpc, credentials.createInsecure());
+  t.after(() => client.close());
+  const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+  const stream = client.makeBidiStreamRequest(path, (bytes: Buffer) => bytes, read);
+  const count = 200;
+  for (let i = 0; i < count; i += 1) stream.write(question(ask.fileContainingSymbol, 'Users'));
+  const answers: Answer[] = [];
+  for await (const answer of stream) {
+    answers.push(answer);
+    if (answers.length === count) stream.end();
+  }
+  assert.deepEqual([answers.length, answers.filter(({ asked }) => asked === 'Users').length], [count, count]);
+});
