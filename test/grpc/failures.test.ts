@@ -189,6 +189,23 @@ test('a connection ends with a failure when its server cannot be created, and th
   assert.deepEqual(events.at(-1), { type: 'failure', where: 'grpc', cause }, 'an error of the open port');
 });
 
+test('a server whose creation fails while it closes is closed in order', async () => {
+  const cause = new Error('a module is missing');
+  const events: ServiceEvent[] = [];
+  const server = new GrpcServer({
+    ...serverOptions,
+    observe: (event) => events.push(event),
+    get limits(): never {
+      throw cause;
+    },
+  });
+  const { port } = await openPort('grpcPort', '127.0.0.1', 0, server.server);
+  connect(port).resume();
+  await once(server.server, 'connection');
+  await server.close({ idleMs: 0, signal: new AbortController().signal });
+  assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);
+});
+
 for (const [idleMs, isClosed] of [
   [0, true],
   [600_000, false],

@@ -279,6 +279,17 @@ describe('connections that wait to be accepted when the service closes', () => {
       assert.equal(server.listenerCount('connection'), 0);
     });
   }
+
+  it('are waited for during a few turns of the event loop if there are none', async () => {
+    let turns = 0;
+    let next = setImmediate(function count() {
+      turns += 1;
+      next = setImmediate(count);
+    });
+    await acceptWaiting(new Server(), new AbortController().signal);
+    clearImmediate(next);
+    assert.ok(turns < 10, `${turns} turns`);
+  });
 });
 
 describe('gRPC when the service closes', () => {
