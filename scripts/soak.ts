@@ -4,7 +4,8 @@
 //
 // A third of the clients are hostile: they open a connection for each request, abort bodies and calls, read slowly,
 // or follow the changes and leave. The rate is adjusted so that the event loop is busy half of the time.
-// Each minute prints a line. The exit code is 1 if the heap grew in the last two thirds of the time.
+// Each minute prints a line. The exit code is 1 if the heap grew in the last two thirds of the time, if the service
+// ended, or if it failed inside.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,15 +17,20 @@ import { promisify } from 'node:util';
 import { Random } from '../src/conformance/random.ts';
 import { createService } from '../src/service.ts';
 import { getUser, usersClient } from '../test/kit/grpc.ts';
-import { readArguments } from './harness/arguments.ts';
+import { endWith, readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
+import { fail } from './harness/fail.ts';
 import { percentile } from './harness/statistics.ts';
 
 const given = readArguments({ minutes: 60, picture: '', serve: '' });
+// A line through fewer points has no interval.
+if (given.minutes < 4) endWith('--minutes must be at least 4');
 const samplesPerMinute = 6;
 const busyShare = 0.5;
 const mostAtOnce = 500;
 const mostUsers = 1_000;
+/** Outcomes that no client should get. */
+const failures = /^(?:HTTP 500|gRPC (?:2|13))$/;
 const mib = 2 ** 20;
 const measures = ['heap', 'rss', 'descriptors', 'handles', 'busy', 'p99'] as const;
 type Sample = Record<(typeof measures)[number], number>;
@@ -152,7 +158,12 @@ async function soak(minutes: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'soak-'));
   const args = ['--serve', `sqlite:${join(folder, 'users.db')}`];
   const child = fork(import.meta.filename, args, { execArgv: ['--expose-gc'] });
-  const [{ http, grpc }] = await once(child, 'message');
+  const exited = once(child, 'exit');
+  const ended = exited.then(([code, signal]) => {
+    throw new Error(`the service ended by itself with ${code ?? signal}`);
+  });
+  const message = () => Promise.race([once(child, 'message'), ended]);
+  const [{ http, grpc }] = await message();
   const { fill, act, count, outcomes } = createClients(http, grpc);
   await fill();
   let [rate, atOnce, owed] = [50, 0, 0];
@@ -174,7 +185,7 @@ async function soak(minutes: number): Promise<void> {
         }
       }
       child.send('sample');
-      const [sample]: Sample[] = await once(child, 'message');
+      const [sample]: Sample[] = await message();
       if (sample === undefined) break;
       samples.push({ ...sample, p99: percentile(latencies, 0.99) || 0 });
       rate *= Math.min(Math.max(busyShare / sample.busy, 0.8), 1.25);
@@ -185,13 +196,16 @@ async function soak(minutes: number): Promise<void> {
     console.log(`minute ${minute}: ${shown.join(', ')}, ${Math.round(rate)} requests/s`);
   }
   console.log([...outcomes].map(([outcome, n]) => `${outcome}: ${n}`).join(', '));
+  for (const [outcome, n] of outcomes) if (failures.test(outcome)) fail(`${n} times ${outcome}`);
   for (const what of measures) {
     const [slope, margin] = slopeOf(history.slice(Math.floor(minutes / 3)).map((one) => one[what]));
     console.log(`${what}: ${slope.toFixed(4)} ± ${margin.toFixed(4)} a minute`);
-    if (what === 'heap' && slope > margin) process.exitCode = 1;
+    if (what === 'heap' && slope > margin) fail('the heap grew');
   }
   if (given.picture !== '') writeFileSync(given.picture, draw(history));
   child.disconnect();
+  const [code, signal] = await exited;
+  if (code !== 0) fail(`the service ended with ${code ?? signal}`);
   rmSync(folder, { recursive: true });
 }
 
