@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import { refuse, reportRefusal, tooManyConnections } from './refusals.ts';
@@ -29,6 +30,8 @@ export class Connections {
    * an idle one begins at the first, and moves those that it has checked to the end.
    */
   readonly #open = new Set<Socket>();
+  /** The idle connections that new ones replace at the end of this turn. The count has the new ones instead. */
+  readonly #replaced = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
   /** Listens to the `close` of every connection. Functions of its own would be an eighth of its memory while idle. */
   readonly #forget: (this: Socket) => void;
@@ -38,7 +41,7 @@ export class Connections {
   constructor(server: Server, max: number, observe: Observe) {
     this.#isSecure = 'setSecureContext' in server;
     this.#observe = observe;
-    const sets = [this.#unread, this.#open, this.#rejecting];
+    const sets = [this.#unread, this.#open, this.#replaced, this.#rejecting];
     this.#forget = function () {
       for (const sockets of sets) sockets.delete(this);
     };
@@ -56,13 +59,36 @@ export class Connections {
     };
     // The type of `http.Server` lacks this option.
     Object.assign(server, { pauseOnConnect: !this.#isSecure });
-    server.on('connection', (socket: Socket) => {
-      const isFull = max > 0 && this.count >= max;
-      if (isFull && !this.#makeRoom()) return this.#reject(socket);
-      this.#unread.add(socket.on('close', this.#forget));
+    const accept = (socket: Socket): void => {
       if (this.#isSecure) take(socket);
       else scheduler.addConnection(() => take(socket));
-    });
+    };
+    const admit = (socket: Socket): void => {
+      const isFull = max > 0 && this.count >= max;
+      const idle = isFull ? this.#takeIdle() : undefined;
+      if (!isFull) {
+        this.#unread.add(socket);
+        accept(socket);
+      } else if (idle === undefined) this.#reject(socket);
+      else {
+        this.#unread.add(socket);
+        replace(idle, connectionOf(idle).waitingSince, socket);
+      }
+    };
+    // First lets the event loop read the sockets: a connection with a new request is no longer idle.
+    const replace = (idle: Socket, since: number, socket: Socket) =>
+      setImmediate(() => {
+        if (idle.destroyed || connectionOf(idle).waitingSince === since) {
+          idle.destroy();
+          accept(socket);
+        } else {
+          this.#replaced.delete(idle);
+          this.#open.add(idle);
+          this.#unread.delete(socket);
+          if (!socket.destroyed) admit(socket);
+        }
+      });
+    server.on('connection', (socket: Socket) => admit(socket.on('close', this.#forget)));
     // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
       const connection = connectionOf(socket);
@@ -84,7 +110,7 @@ export class Connections {
 
   /** All connections, including those in their TLS handshake, which `closeAllConnections` does not close. */
   get sockets(): readonly Socket[] {
-    return [...this.#unread, ...this.#open, ...this.#rejecting];
+    return [...this.#unread, ...this.#open, ...this.#replaced, ...this.#rejecting];
   }
 
   /** Closes all connections that have been idle since this time or longer, by `performance.now()`. */
@@ -92,8 +118,8 @@ export class Connections {
     for (const socket of this.#open) if (connectionOf(socket).waitingSince <= since) socket.destroy();
   }
 
-  /** Closes an idle connection. Returns whether it found one. */
-  #makeRoom(): boolean {
+  /** Takes an idle connection out of those that are read, if a short search finds one. */
+  #takeIdle(): Socket | undefined {
     const now = performance.now();
     let longest: Socket | undefined;
     let since = now - minIdleMs;
@@ -107,14 +133,15 @@ export class Connections {
       checks += 1;
       if (checks === maxChecks) break;
     }
-    if (longest === undefined) return false;
+    if (longest === undefined) return undefined;
+    this.#open.delete(longest);
+    this.#replaced.add(longest);
     if (now - this.#warnedAt >= warnEveryMs) {
       this.#warnedAt = now;
       const message = 'too many connections are open: idle ones are closed for new ones';
       this.#observe({ type: 'warning', message });
     }
-    longest.destroy();
-    return true;
+    return longest;
   }
 
   #reject(socket: Socket): void {
@@ -125,7 +152,7 @@ export class Connections {
       reportRefusal(tooManyConnections, this.#observe);
       socket.destroy();
     } else {
-      this.#rejecting.add(socket.on('close', this.#forget));
+      this.#rejecting.add(socket);
       refuse(socket, tooManyConnections, this.#observe);
     }
   }
