@@ -821,7 +821,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByText('Reconnecting…').waitFor();
     // The clock must not have reached this time when the call arrives.
     await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 10_000'));
-    await advance(page, 20_000, 1_000);
+    await advance(page, 20_000, 2_000);
     // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
     assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
     await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
@@ -832,7 +832,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByRole('button', { name: 'Try now' }).click();
     await asked;
     [requests, isOpen] = [0, true];
-    await advance(page, 30_000, 1_000);
+    await advance(page, 30_000, 2_000);
     // After a connection, the pauses begin again at 0.5 s at least. Otherwise each would take 10 s at least.
     assert.ok(requests > 3, `${requests} requests in 30 s`);
     await page.unroute('**/changes');

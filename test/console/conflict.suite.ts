@@ -16,6 +16,7 @@ import {
   recordRequests,
   save,
   settled,
+  showView,
   styleOf,
 } from './people.ts';
 import { startService } from './service.ts';
@@ -256,7 +257,9 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         assert.equal(await page.locator('#edit-role').inputValue(), 'editor');
         assert.equal(await page.locator('#edit-unsaved[data-conflict]').isVisible(), false);
         await changeUser(http, id, { name: 'Theirs' });
-        await page.reload();
+        await showView(page, '/');
+        await page.locator('#detail').waitFor({ state: 'hidden' });
+        await showView(page, `/users/${id}`);
         await page.getByText('Another person changed: name').waitFor();
         await page.getByRole('button', { name: 'Save' }).click();
         await conflictIn(page).waitFor();

@@ -124,7 +124,10 @@ suite('console: a user or post that is deleted while it is edited', {
     await failure.waitFor({ state: 'attached' });
     assert.equal(await failure.isVisible(), false, 'the missing posts are reported as a failure');
     await page.getByRole('button', { name: 'Discard' }).click();
-    await page.reload();
+    await showView(page, '/');
+    await page.locator('#detail').waitFor({ state: 'hidden' });
+    await showView(page, '/users/1');
     await page.getByText('There is no user 1').waitFor();
+    assert.equal(await page.evaluate('sessionStorage.length'), 0);
   });
 });

@@ -71,7 +71,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('with text of 16, 24 or 32 px, no page is wider than the window of a phone', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
-    const page = await open(t, `${http}/`, { width: 320, height: 740, fresh: true });
+    const page = await open(t, `${http}/`, { width: 320, height: 740 });
     const session = await page.context().newCDPSession(page);
     const checkWidth = async () => {
       for (const [size, width] of [
@@ -103,6 +103,8 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     await page.goto(`${http}/api.html`);
     await page.locator('article').first().waitFor();
     await checkWidth();
+    // Other tests use this page again.
+    await session.send('Page.setFontSizes', { fontSizes: { standard: 16 } });
   });
 
   test('fields on a touch screen have text of 16 px, so that Safari does not zoom into them', async (t) => {

@@ -134,13 +134,13 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.clock.pauseAt(Date.now() + 10_000);
     await page.goto(`${http}/`);
     await page.getByText('The figures need an API key.').waitFor();
-    await advance(page, 20_000, pollMs);
+    await advance(page, 20_000, 2 * pollMs);
     assert.equal(asked, 1);
-    await advance(page, 16_000, pollMs);
+    await advance(page, 16_000, 2 * pollMs);
     assert.equal(asked, 2);
     await enter('r1');
     await page.getByText('Your API key does not cover the figures.').waitFor();
-    await advance(page, 20_000, pollMs);
+    await advance(page, 20_000, 2 * pollMs);
     assert.equal(asked, 3);
     await enter('a-key');
     await page.getByText('The charts show the last two minutes').waitFor();
