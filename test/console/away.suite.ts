@@ -13,6 +13,7 @@ import {
   namesIn,
   numbered,
   readUser,
+  recordMessages,
   recordRequests,
   showView,
 } from './people.ts';
@@ -205,15 +206,40 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       },
     );
 
-    await t.test('typed text stays focused in its place when the user cannot be read again', async () => {
+    await t.test('typed text stays focused in its place until the user can be read again', async () => {
       await showUser(1);
       await page.locator('#edit-name').fill('Ada L');
       const before = await page.locator('#edit-name').boundingBox();
-      await page.route('**/users/1', (route) => route.fulfill({ status: 503, json: { error: 'x' } }));
+      // The page would wait for 3 s and then for 6 s.
+      await page.evaluate(`{
+        const { setTimeout } = globalThis;
+        globalThis.pauses = [];
+        globalThis.setTimeout = (task, ms, ...values) => {
+          const isPause = ms === 3_000 || ms === 6_000;
+          if (isPause) pauses.push(ms);
+          return setTimeout(task, isPause ? 0 : ms, ...values);
+        };
+      }`);
+      const messages = await recordMessages(page);
+      const [third, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let reads = 0;
+      await page.route('**/users/1', async (route) => {
+        reads += 1;
+        if (reads < 3) return await route.fulfill({ status: 503, json: { error: 'x' } });
+        third.resolve();
+        await held.promise;
+        await route.continue();
+      });
+      const read = page.waitForResponse((response) => response.url() === `${http}/users/1` && response.ok());
       await page.evaluate("document.querySelector('#refresh-button').click()");
-      await announced(page, 'The user could not be read again: The service reported an error: x (503).');
+      await third.promise;
+      assert.deepEqual(await page.evaluate('pauses'), [3_000, 6_000]);
+      const text = 'The user could not be read again: The service reported an error: x (503).';
+      assert.deepEqual(await messages(), [text]);
       assert.equal(await page.locator('#edit-name:focus').inputValue(), 'Ada L');
       assert.deepEqual(await page.locator('#edit-name').boundingBox(), before);
+      held.resolve();
+      await read;
     });
   });
 });

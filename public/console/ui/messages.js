@@ -128,25 +128,35 @@ export function showFailure(place, title, error, retry) {
   if (place.closest('[role="status"]') === null) place.firstElementChild?.setAttribute('role', 'alert');
   place.querySelector('p')?.after(...requestIdLine(error));
   const text = place.querySelector('p');
-  if (!hasStatus(error, 503) || text === null) return;
-  const growingMs = Math.min(lastPauseMs * 2 || readyPauseMs, longestPauseMs);
-  const pauseMs = Math.max(growingMs, error.retryAfterMs || 0);
+  const pauseMs = pauseAfter(error, lastPauseMs);
+  if (pauseMs === undefined || text === null) return;
   const time = new Date(Date.now() + pauseMs).toLocaleTimeString('en-GB');
   text.dataset['pause'] = String(pauseMs);
   text.append(` The next attempt is at ${time}, if the service is ready then.`);
-  void retryWhenReady(text, retry, pauseMs);
+  void retryWhenReady(() => text.isConnected, retry, pauseMs);
 }
 
 /**
- * @param {Element} state that is removed when something else is shown
+ * The pause before a failed read is tried again, or `undefined` if this error may last.
+ * @param {unknown} error
+ * @param {number} lastPauseMs before the failed read, or 0
+ */
+export function pauseAfter(error, lastPauseMs) {
+  if (!hasStatus(error, 503)) return undefined;
+  const growingMs = Math.min(lastPauseMs * 2 || readyPauseMs, longestPauseMs);
+  return Math.max(growingMs, error.retryAfterMs || 0);
+}
+
+/**
+ * @param {() => boolean} isWanted whether nothing else was shown or read in the meantime
  * @param {() => void} retry
  * @param {number} pauseMs before the first look at the readiness
  */
-async function retryWhenReady(state, retry, pauseMs) {
+export async function retryWhenReady(isWanted, retry, pauseMs) {
   for (let nextMs = pauseMs; ; nextMs = readyPauseMs) {
     await wait(nextMs);
-    if (!state.isConnected) return;
-    if ((await probe('health/ready', undefined))?.status === 200) return state.isConnected && retry();
+    if (!isWanted()) return;
+    if ((await probe('health/ready', undefined))?.status === 200) return isWanted() && retry();
   }
 }
 

@@ -3,7 +3,15 @@ import { hasStatus } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus, setText } from '../ui/dom.js';
 import { markDeleted, readDraft } from '../ui/memory.js';
-import { announce, clearState, explain, showFailure, showState } from '../ui/messages.js';
+import {
+  announce,
+  clearState,
+  explain,
+  pauseAfter,
+  retryWhenReady,
+  showFailure,
+  showState,
+} from '../ui/messages.js';
 
 /** @import { TaggedUser, User, UsersApi } from '../api/resources.js' */
 /** @import { createEditForm } from '../edit/edit-form.js' */
@@ -46,7 +54,8 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       close();
   });
 
-  async function load() {
+  /** @param {number} [lastPauseMs] before this read, if it is tried again by itself */
+  async function load(lastPauseMs = 0) {
     const id = openId;
     loading.abort();
     loading = new AbortController();
@@ -60,9 +69,15 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     } catch (error) {
       if (signal.aborted) return;
       if (hasStatus(error, 404)) showMissing(id);
-      else if (loaded === undefined) showFailure(state, 'The user could not be read', error, load);
-      // A message moves no form. If the user that was read before is outdated, a save is a conflict.
-      else announce(`The user could not be read again: ${explain(error)}`);
+      else if (loaded === undefined) showFailure(state, 'The user could not be read', error, () => load());
+      else {
+        // A message moves no form. If the user that was read before is outdated, a save is a conflict.
+        if (lastPauseMs === 0) announce(`The user could not be read again: ${explain(error)}`);
+        const pauseMs = pauseAfter(error, lastPauseMs);
+        // Each read ends the attempts of the one before it.
+        const isWanted = () => !signal.aborted;
+        if (pauseMs !== undefined) void retryWhenReady(isWanted, () => load(pauseMs), pauseMs);
+      }
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
   }
@@ -103,7 +118,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
   }
 
   return {
-    reload: load,
+    reload: () => load(),
 
     /**
      * Shows a change from the feed. Typed text stays, and a conflict is shown here.
