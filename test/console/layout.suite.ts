@@ -252,6 +252,14 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
       assert.ok(await page.locator('tr[data-id="1"] .unsaved').isVisible());
       assert.deepEqual(await heights(), before);
       await page.locator('#post-title').fill('');
+      await page.locator('#edit-role').fill('NO');
+      await page.locator('#edit-save').click();
+      await page.locator('#edit-role-problem').waitFor();
+      assert.equal(
+        (await page.locator('#edit-form').boundingBox())?.height,
+        before[parts.length + 1],
+        'the problem of a role is as high as the hint that it replaces',
+      );
       for (const form of ['edit-form', 'post-edit-form']) {
         await page.locator(`#${form}`).getByRole('button', { name: 'Discard' }).click();
       }
