@@ -15,6 +15,7 @@ import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
+import { watchAbortListeners } from '../support/abort-listeners.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { quietProcess, runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
@@ -284,8 +285,10 @@ describe('users-service changes', () => {
   it('doubles its pauses up to 30 s while it cannot connect, and begins again after an event', async (t) => {
     const pauses = recordPauses(t);
     t.mock.method(Math, 'random', () => 0.5);
+    const listeners = watchAbortListeners(t);
     const url = await listenWith(t, 503, 503, 503, 503, 503, 503, 200, 503);
     assert.equal((await runCommand(['changes', '--url', url])).code, 4);
+    assert.ok(Math.max(...listeners()) <= 1, 'each attempt has left a listener at the signal of the command');
     // Between the shortest and the longest: half of each pause is random.
     assert.deepEqual(pauses, [1_500, 3_000, 6_000, 12_000, 22_500, 22_500, 750, 1_500]);
   });
