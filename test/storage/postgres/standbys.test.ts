@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DomainError, unlessAborted } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import type { Connection, Send } from '../../../src/storage/postgres/connection.ts';
@@ -375,6 +377,36 @@ describe('a read from a standby', () => {
     assert.deepEqual(await read(), [{ from: 'primary' }]);
     assert.deepEqual(await read(), [{ from: 'primary' }]);
     assert.deepEqual(outcomes, ['failed', 'skipped']);
+  });
+
+  it('is late once if the standby neither reports its position nor responds to a ping', async () => {
+    const ping = () => Promise.reject(new Error('no response'));
+    const { read, outcomes } = open({ known: false, ping });
+    for (let i = 0; i < 2; i += 1) assert.deepEqual(await read(), [{ from: 'primary' }]);
+    assert.deepEqual(outcomes, ['late', 'skipped']);
+  });
+
+  it('is preceded by at most one ping a second while the standby does not respond', async (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const ping = t.mock.fn(() => Promise.reject(new Error('no response')));
+    const { read, outcomes } = open({ ping });
+    await read();
+    now = 1_000;
+    for (let i = 0; i < 2; i += 1) {
+      await read();
+      await nextTurn();
+    }
+    assert.deepEqual(outcomes, ['failed', 'skipped', 'skipped']);
+    assert.equal(ping.mock.callCount(), 2);
+  });
+
+  it('leaves no listener at the signal of its client', async () => {
+    const { read, query } = open({});
+    const { signal } = new AbortController();
+    query.resolve();
+    assert.deepEqual(await read(signal), [{ from: 'standby' }]);
+    assert.deepEqual(getEventListeners(signal, 'abort'), []);
   });
 
   it('has no outcome if its client leaves', async () => {
