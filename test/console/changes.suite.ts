@@ -646,6 +646,10 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.locator('#table-area[aria-busy="false"]').waitFor();
       const names = await page.locator('#user-rows th').allTextContents();
       assert.deepEqual(names, ['ZoeChanged', 'BobDeleted', 'Cy']);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await row(page, 'Bob').waitFor({ state: 'detached' });
+      // The next read has these changes.
+      assert.deepEqual(await page.locator('#user-rows th').allTextContents(), ['Cy', 'Zoe']);
     });
 
     await t.test('changes appear in a user that was read before them', async () => {

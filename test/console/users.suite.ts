@@ -201,6 +201,19 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
         await announced(page, 'Ada Lovelace was not saved: Name must not be blank.');
       },
     );
+
+    await t.test('a discarded change does not end the running save of another user', async () => {
+      const form = page.getByRole('form', { name: 'Edit user' });
+      await openUser(page, 'Ada Lovelace');
+      const release = await holdRequests(page, 'PATCH', '**/users/1');
+      await form.getByLabel('Name').fill('Ada King');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await openUser(page, 'Countess');
+      await form.getByLabel('Name').fill('other');
+      await form.getByRole('button', { name: 'Discard' }).click();
+      release();
+      await announced(page, 'Saved Ada King');
+    });
   });
 
   test('the reason of a failed save stays while the user is read again, until the change is taken back', async (t) => {
