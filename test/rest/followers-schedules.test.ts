@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { type ChangeType, changeTypes } from '../../src/domain/change.ts';
+import { type Change, type ChangeType, changeTypes } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
 import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
 import { Followers } from '../../src/rest/followers.ts';
 import { until } from '../kit/until.ts';
+import { countKept } from '../support/garbage.ts';
 import { KeptChanges } from '../support/kept-changes.ts';
 import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
@@ -482,4 +484,38 @@ it('does not report a read that fails after the last follower has left', async (
   result.reject(new Error('the store is closed'));
   await setImmediate();
   assert.equal(observe.mock.callCount(), 0);
+});
+
+it('keeps no listener, watch or change after its last follower, also if the next watch fails', async () => {
+  const records: WeakRef<object>[] = [];
+  let [watches, ended] = [0, 0];
+  const feed: ChangeFeed = {
+    position: async () => 3,
+    async read({ after }) {
+      const changes = [1, 2, 3].slice(after).map((position): Change => {
+        const record = { id: position, name: 'Ann', version: 1 };
+        records.push(new WeakRef(record));
+        return { position, type: 'user.created', time: '', record, origin: { requestId: 'r' } };
+      });
+      return { changes, next: 3, more: false };
+    },
+    watch() {
+      watches += 1;
+      if (watches > 1) throw new Error('cannot watch');
+      return () => {
+        ended += 1;
+      };
+    },
+  };
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
+  const { signal } = new AbortController();
+  const follow = () => followers.follow({ after: 0, limit }, requestOf(signal));
+  for await (const text of follow()) if (text.includes('id: 3\n')) break;
+  // The reader may still wait for its turn.
+  await eventLoop.pause();
+  assert.deepEqual([getEventListeners(signal, 'abort').length, ended], [0, 1]);
+  assert.ok(records.length >= 3);
+  assert.equal(await countKept(records), 0);
+  await assert.rejects(follow().next(), /cannot watch/);
+  assert.equal(ended, 1);
 });
