@@ -668,6 +668,30 @@ test('a waiting request is not executed after its body was found to be malformed
   assert.deepEqual(called, ['GET']);
 });
 
+for (const [what, end] of [
+  ['its client has disconnected', (response: ServerResponse) => response.destroy()],
+  [
+    'the host has begun its own response',
+    (response: ServerResponse) => response.writeHead(504).write('late'),
+  ],
+] as const) {
+  test(`a waiting request is not executed after ${what}`, async (t) => {
+    const handle = t.mock.fn(() => ({ status: 204 }));
+    const { port, face } = await startKit(t, { 'GET /': handle });
+    const server = createServer((message, response) => {
+      face.onRequest(message, response);
+      end(response);
+    });
+    const { port: own } = await listen(t, server);
+    const [wire, later] = [await Wire.open(t, own), await Wire.open(t, port)];
+    keepBusy(t);
+    wire.write(head('GET /'));
+    await once(server, 'request');
+    assert.equal((await later.write(head('GET /')).next()).status, 204);
+    assert.equal(handle.mock.callCount(), 1);
+  });
+}
+
 test('while no memory is left, a waiting request with a long body fails before its handler runs', async (t) => {
   const called: string[] = [];
   const { handle, called: filled } = hanging();
