@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
 import type { Handler, HttpRequest } from '../../src/http/request.ts';
@@ -9,6 +11,7 @@ import { scheduler } from '../../src/http/scheduler.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { held, startKit } from '../support/http-kit.ts';
+import { listen } from '../support/listen.ts';
 import { Source } from '../support/source.ts';
 import { checkForm } from './wire/table.ts';
 
@@ -408,6 +411,23 @@ test('a reply is dropped if the host has responded in the meantime, for example 
     assert.equal((await wire.write(head(`GET ${path}`)).next()).status, 202);
   }
   assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  assert.deepEqual(thrown, []);
+});
+
+test('a reply is dropped while the host sends its own response, which continues', async (t) => {
+  const slow = held();
+  const { face, thrown } = await startKit(t, { 'GET /': slow.handle });
+  const server = createServer(async (message, response) => {
+    face.onRequest(message, response);
+    await slow.called;
+    response.writeHead(202).write('by the ');
+    slow.release();
+    for (let turns = 0; turns < 10; turns += 1) await nextTurn();
+    response.end('host');
+  });
+  const { port } = await listen(t, server);
+  const { status, body } = await (await Wire.open(t, port)).write(head('GET /')).next();
+  assert.deepEqual([status, body], [202, 'by the host']);
   assert.deepEqual(thrown, []);
 });
 
