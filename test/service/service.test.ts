@@ -252,6 +252,16 @@ describe('close', () => {
     await assert.rejects(fetch(`${http}/health`));
   });
 
+  it('during listen serves for the delay before it drains', async () => {
+    const { service } = make({ drainDelayMs: 100 });
+    const listening = service.listen();
+    const closing = service.close();
+    await listening;
+    const startedAt = performance.now();
+    await closing;
+    assert.ok(performance.now() - startedAt > 90);
+  });
+
   for (const [closing, timeouts, waiting] of [
     ['ends in time although a port waits', [1], 1],
     ['and again with a shorter limit ends in that time although a port waits', [60_000, 1], 1],
