@@ -159,7 +159,7 @@ export function mergeChunks(message: IncomingMessage): void {
   const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
   const { socket } = message;
   const hasRecords = 'encrypted' in socket && Number(contentLength) > shortChunkBytes;
-  if (message.complete || (coding === undefined && !hasRecords)) return;
+  if (coding === undefined && !hasRecords) return;
   // Only the parser makes such chunks. A test double, which has none, may push text, or bytes that its host still uses.
   if (!('parser' in socket)) return;
   const push = message.push.bind(message);
