@@ -364,6 +364,7 @@ describe('GET /changes as a stream', () => {
     const changes = { route: '/changes' };
     assert.equal(await read('requests_total', { ...changes, status: '200' }), 1);
     assert.equal(await read('request_duration_seconds_count', changes), 0);
+    assert.equal(await read('requests_in_flight', { face: 'http' }), 1, 'only the request for the metrics');
   });
 
   it('leaves the number of requests in flight right when its client disconnects before the stream starts', async (t) => {
