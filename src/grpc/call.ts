@@ -111,7 +111,7 @@ function callReporter(observe: Observe, path: string, longLived = false) {
 
 /** Reports every call of a known method exactly once, even if it ends before its handler runs. */
 export function reportCalls(observe: Observe): ServerInterceptor {
-  return ({ path, requestStream, responseStream }, call) => {
+  return ({ path, responseStream }, call) => {
     const report = callReporter(observe, path, responseStream);
     const { start, sendStatus } = call;
     let metadata = new Metadata();
@@ -130,7 +130,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
         },
         onReceiveHalfClose() {
           // Do not run the handler when the client has already received a status, such as after its deadline.
-          if (requestStream || !isReported) listener.onReceiveHalfClose();
+          if (!isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
           // `onCancel` runs after every call, and an error costs a stack trace.
