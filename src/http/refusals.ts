@@ -93,9 +93,9 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   const { newest, running } = connection;
   // The error is in the head of a new request.
   if (newest === undefined || newest.req.complete)
-    afterResponse(newest, () => refuse(socket, refusal, observe));
+    afterResponse(socket, newest, () => refuse(socket, refusal, observe));
   // Too late for another status: the current response is the last one.
-  else if (newest.headersSent) afterResponse(newest, () => endSocket(socket));
+  else if (newest.headersSent) afterResponse(socket, newest, () => endSocket(socket));
   else if (running?.response === newest) running.fail(refusal);
   else connection.toReject = newest;
 }
@@ -106,12 +106,21 @@ export function refuseConnect(socket: Duplex, observe: Observe): void {
   // Node has removed its listeners. Without these, a connection reset would end the process, and a long response to an
   // earlier request would stop when its client reads slowly.
   socket.on('error', () => socket.destroy()).on('drain', () => connection.running?.response.emit('drain'));
-  afterResponse(connection.newest, () => refuse(socket, unknownMethod, observe));
+  afterResponse(socket, connection.newest, () => refuse(socket, unknownMethod, observe));
 }
 
-function afterResponse(last: ServerResponse | undefined, act: () => void): void {
-  if (last === undefined || last.writableFinished) act();
-  else last.once('finish', act);
+/** Acts when a response is sent. Until then, the connection is not read, because nothing would limit how fast. */
+function afterResponse(socket: Duplex, last: ServerResponse | undefined, act: () => void): void {
+  if (last === undefined || last.writableFinished) {
+    act();
+    return;
+  }
+  // Node may resume the socket after an earlier response, so pause it again.
+  socket.on('resume', socket.pause).pause();
+  last.once('finish', () => {
+    socket.off('resume', socket.pause).resume();
+    act();
+  });
 }
 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */

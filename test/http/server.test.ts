@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { duplexPair } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -272,6 +272,31 @@ test('many malformed packets behind a slow response cause one rejection, not one
   assert.deepEqual([(await wire.next()).status, (await wire.next()).status], [200, 501]);
   assert.deepEqual(await wire.end(), []);
   assert.deepEqual(warnings, []);
+});
+
+test('while a response waits, what follows a malformed request is not read', async (t) => {
+  const slow = held();
+  const called = Promise.withResolvers<Socket>();
+  const handle: Handler = (request) => {
+    called.resolve(request.raw.socket);
+    return slow.handle(request);
+  };
+  const { port } = await startKit(t, { 'GET /slow': handle, 'GET /hello': hello });
+  const wire = (await Wire.open(t, port)).write(head('GET /slow'));
+  const socket = await called.promise;
+  wire.write('FOO\r\n');
+  await t.waitFor(() => assert.ok(socket.isPaused()), { timeout: 60_000 });
+  const readBytes = socket.bytesRead;
+  // As Node.js does when a client has read an earlier response.
+  socket.resume();
+  wire.write(Buffer.alloc(1024 * 1024, 'FOO\r\n'));
+  const other = await Wire.open(t, port);
+  // In this time, the server would read all of it.
+  for (let i = 0; i < 50; i += 1) assert.equal((await other.write(head('GET /hello')).next()).status, 200);
+  assert.equal(socket.bytesRead, readBytes);
+  slow.release();
+  assert.deepEqual([(await wire.next()).status, (await wire.next()).status], [200, 501]);
+  assert.deepEqual(await wire.end(), []);
 });
 
 test('more headers than Node.js keeps are rejected and not ignored, even with a higher limit', async (t) => {
