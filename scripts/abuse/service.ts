@@ -55,7 +55,7 @@ export async function startVictim(hasSmallHeap = false, grpcPort: number | 'off'
   };
 }
 
-/** Fails if most probes on the kept connection got no 200. On a busy machine some may, because it looks idle. */
+/** Fails if most probes on the kept connection got no 200. On a busy machine, some may be too late. */
 export function failIfUnanswered(what: string, { kept }: ProbeReport): void {
   if (kept.p50 === null) fail(`${what}: no 200 for ${kept.failed} probes on the kept connection`);
 }
