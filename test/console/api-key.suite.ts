@@ -5,7 +5,7 @@ import { noBrowser } from '../kit/browser.ts';
 import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { announced, firstNameIs, isLive, recordRequests, showView, styleOf } from './people.ts';
+import { announced, firstNameIs, isLive, recordRequests, save, showView, styleOf } from './people.ts';
 import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
@@ -327,6 +327,21 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
       const saved = page.locator('#request-list code', { hasText: '-X PATCH' }).first();
       assert.match(String(await saved.textContent()), /"x-api-key: \$API_KEY"/);
     });
+
+    await t.test(
+      'an API key that is missing for the change of a post is requested, and then used',
+      async () => {
+        await page.evaluate('sessionStorage.clear()');
+        await showView(page, '/users/1');
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        const form = page.getByRole('form', { name: 'Edit post' });
+        await save(form, { Title: 'With a key' });
+        await dialog.getByLabel('Key').fill(apiKey);
+        assert.equal(await form.locator('.field-error, .form-error').count(), 0);
+        await page.keyboard.press('Enter');
+        await announced(page, 'Saved With a key');
+      },
+    );
   });
 
   test('an API key is never mentioned for a service without keys', async (t) => {
