@@ -10,8 +10,9 @@ import { idName, reportRejection } from './report.ts';
 // Twice the sum of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
 const heapBytesPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
-// About a dozen of the shortest messages. Each may need a decompressor, which takes as long as a call.
-const sliceBytes = 64;
+// A slice has at least this length, unless it is the last. That is about a dozen of the shortest messages, of which each
+// may need a decompressor, which takes as long as a call.
+const minSliceBytes = 64;
 // A message begins with a flag, and its length in four bytes.
 const prefixBytes = 5;
 const noBytes = Buffer.alloc(0);
@@ -99,12 +100,15 @@ function joining(stream: Http2Stream, maxMessageBytes: number) {
   let keptBytes = 0;
   let wholeBytes = 0;
   const pass = (end: number): void => {
-    const [bytes, rest] = [kept, kept.subarray(end, keptBytes)];
+    const [bytes, rest] = [kept.subarray(0, end), kept.subarray(end, keptBytes)];
     kept = rest.length > 0 ? Buffer.from(rest) : noBytes;
     keptBytes = rest.length;
     wholeBytes = 0;
-    for (let start = 0; start < end; start += sliceBytes)
-      push.call(stream, bytes.subarray(start, Math.min(start + sliceBytes, end)));
+    for (let start = 0, next = 0; start < end; start = next) {
+      while (next < end && next - start < minSliceBytes)
+        next = endOfMessage(bytes, next, maxMessageBytes) ?? end;
+      push.call(stream, bytes.subarray(start, next));
+    }
   };
   return (chunk: Buffer | null): boolean => {
     if (chunk === null) {
@@ -124,7 +128,11 @@ function joining(stream: Http2Stream, maxMessageBytes: number) {
     }
     keptBytes = needed;
     const wasWaiting = wholeBytes > 0;
-    wholeBytes = endOfMessages(kept.subarray(0, keptBytes), wholeBytes, maxMessageBytes);
+    const bytes = kept.subarray(0, keptBytes);
+    for (let end: number | undefined = wholeBytes; end !== undefined; ) {
+      wholeBytes = end;
+      end = endOfMessage(bytes, end, maxMessageBytes);
+    }
     const isWaiting = wholeBytes > 0;
     if (isWaiting && (stream.readableFlowing || stream.readableLength === 0)) pass(wholeBytes);
     else if (isWaiting && !wasWaiting) stream.once('resume', () => pass(wholeBytes));
@@ -133,14 +141,12 @@ function joining(stream: Http2Stream, maxMessageBytes: number) {
   };
 }
 
-/** Where the last whole message ends. The first begins at `start`. One that is too long counts: grpc-js rejects it. */
-function endOfMessages(bytes: Buffer, start: number, maxMessageBytes: number): number {
-  for (let end = start; ; ) {
-    if (bytes.length < end + prefixBytes) return end;
-    const length = bytes.readUInt32BE(end + 1);
-    if (length > maxMessageBytes) return bytes.length;
-    const next = end + prefixBytes + length;
-    if (next > bytes.length) return end;
-    end = next;
-  }
+/** Where the message that begins at `start` ends; `undefined` if it is unfinished. */
+function endOfMessage(bytes: Buffer, start: number, maxMessageBytes: number): number | undefined {
+  if (bytes.length < start + prefixBytes) return undefined;
+  const length = bytes.readUInt32BE(start + 1);
+  // grpc-js rejects a message that is too long, so its rest is not needed.
+  if (length > maxMessageBytes) return bytes.length;
+  const end = start + prefixBytes + length;
+  return end <= bytes.length ? end : undefined;
 }

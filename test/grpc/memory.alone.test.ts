@@ -120,9 +120,10 @@ test('a message is passed on when it is complete, without keeping the packets of
   );
   const packets = parts.map(inPacket);
   const wants = packets.map((part) => stream.push(part));
-  await t.waitFor(() => assert.deepEqual(Buffer.concat(passed), message));
+  await t.waitFor(() => assert.ok(Buffer.concat(passed).equals(message)), patience);
   assert.deepEqual(wants, Array(parts.length).fill(true));
-  assert.equal(buffersOf(passed).size, 1);
+  // grpc-js would keep many slices of a message with more memory than the message itself.
+  assert.equal(passed.length, 1);
   assert.equal(buffersOf([...packets, ...passed]).size, packets.length + 1);
 });
 
@@ -136,9 +137,14 @@ test('while messages of a call wait, the others share one buffer, and its client
   );
   assert.deepEqual(passed, []);
   stream.resume();
-  await t.waitFor(() => assert.deepEqual(Buffer.concat(passed), Buffer.concat(messages)));
+  const all = Buffer.concat(messages);
+  await t.waitFor(() => assert.ok(Buffer.concat(passed).equals(all)), patience);
   assert.equal(buffersOf(passed).size, 2);
-  assert.ok(passed.every(({ length }) => length <= 64));
+  assert.deepEqual(
+    [...new Set(passed.map(({ length }) => length))],
+    // The first, which did not wait, then slices of eleven messages, and the rest.
+    [6, 66, 999 * 6 - 90 * 66],
+  );
 });
 
 test('a message that is longer than the maximum is passed on, so that grpc-js rejects it', async (t) => {
@@ -146,7 +152,7 @@ test('a message that is longer than the maximum is passed on, so that grpc-js re
   stream.resume();
   const beginning = framed(new Uint8Array(2), 0, 60_001);
   stream.push(inPacket(beginning));
-  await t.waitFor(() => assert.deepEqual(Buffer.concat(passed), beginning));
+  await t.waitFor(() => assert.ok(Buffer.concat(passed).equals(beginning)), patience);
 });
 
 test('an unfinished message is passed on at the end of its stream, so that grpc-js reports it', async (t) => {
