@@ -266,17 +266,16 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
   it('leaves no timer and no listener of a call that has waited or was aborted', async () => {
     const { pool, call, answer } = smallPool();
     const { signal } = new AbortController();
-    const left = () => [
-      process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length,
-      getEventListeners(signal, 'abort').length,
-    ];
-    const before = left();
+    const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const before = timers();
     const calls = [call('read 1'), call('read 2'), pool.read({ text: 'read 3' }, [], signal)];
     await settle();
-    assert.notDeepEqual(left(), before);
+    assert.notDeepEqual(getEventListeners(signal, 'abort'), []);
     await answer('read 1', 'read 2', 'read 3');
     await Promise.all(calls);
-    assert.deepEqual(left(), before);
+    assert.deepEqual(getEventListeners(signal, 'abort'), []);
+    // Timers of earlier tests may end meanwhile.
+    assert.ok(timers() <= before);
     const controller = new AbortController();
     const aborted = pool.read({ text: 'read 4' }, [], controller.signal);
     await settle();
@@ -284,7 +283,7 @@ describe('a PostgreSQL pool whose connections are all in use', () => {
     await assert.rejects(aborted, { kind: 'cancelled' });
     await answer('read 4');
     await settle();
-    assert.deepEqual(left(), before, 'after an abort');
+    assert.ok(timers() <= before, 'after an abort');
     await pool.close();
   });
 

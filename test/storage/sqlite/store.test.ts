@@ -87,7 +87,8 @@ test('a SQLite store that has just opened does not keep the process alive', asyn
   const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
   const before = timers();
   closeAfter(t, await openSqliteStore(newPath()));
-  assert.equal(timers(), before);
+  // A timer of an earlier test may end meanwhile.
+  assert.ok(timers() <= before);
 });
 
 test('lists of a SQLite store prepare each of their statements once', async (t) => {
