@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, advance, firstNameIs } from './people.ts';
+import { addUsers, advance, firstNameIs, settled } from './people.ts';
 import { startService } from './service.ts';
 
 /** The pause of the page after each poll. */
@@ -215,6 +215,17 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       await poll(page);
       // The charts begin again, without the requests of the time without polls.
       await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
+      // A poll before the end of a pause begins a new pause.
+      await page.clock.runFor(pollMs / 2);
+      const early = page.waitForResponse('**/metrics');
+      await setHidden(true);
+      await setHidden(false);
+      await early;
+      await settled(page);
+      polls = 0;
+      await page.clock.runFor(pollMs / 2);
+      await settled(page);
+      assert.equal(polls, 0);
     });
   });
 });
