@@ -42,7 +42,7 @@ export async function write(
     await sleep(retryMs);
     return undefined;
   };
-  /** Repeats a creation until it is acknowledged. It must happen once. */
+  /** Repeats a creation until it is acknowledged or the run is over. It must happen once. */
   const create = async (kind: string, path: string, body: object) => {
     const key = randomUUID();
     for (;;) {
@@ -52,6 +52,7 @@ export async function write(
         deliveries.acknowledge(nameOf(kind, id, 1));
         return { id, version: 1 };
       }
+      if (isOver()) return undefined;
     }
   };
   const update = async (kind: string, path: string, record: Record, body: object) => {
@@ -70,7 +71,8 @@ export async function write(
     const dice = Math.random();
     if (user === undefined || (dice < 0.2 && users.length < maxUsers)) {
       const body = { name: `name ${Math.random()}`, ...(dice < 0.1 && { role: 'writer' }) };
-      users.push({ ...(await create('user', '/users', body)), posts: [] });
+      const created = await create('user', '/users', body);
+      if (created !== undefined) users.push({ ...created, posts: [] });
     } else if (dice < 0.3) {
       users.splice(i, 1);
       if ((await send('DELETE', `/users/${user.id}`)) === undefined) continue;
@@ -78,7 +80,8 @@ export async function write(
       deliveries.acknowledge(nameOf('user', user.id, 'deleted'));
     } else if (dice < 0.5 && user.posts.length < maxPosts) {
       const body = { title: `title ${Math.random()}`, body: 'text '.repeat(Math.random() * 20) };
-      user.posts.push(await create('post', `/users/${user.id}/posts`, body));
+      const created = await create('post', `/users/${user.id}/posts`, body);
+      if (created !== undefined) user.posts.push(created);
     } else if (dice < 0.7 && user.posts.length > 0) {
       const [post] = user.posts.splice(Math.floor(Math.random() * user.posts.length), 1);
       if (post === undefined) continue;
