@@ -24,7 +24,8 @@ export interface PageOptions {
 
 interface Window {
   readonly page: Page;
-  readonly origin: string;
+  /** The addresses of services whose files it has. */
+  readonly origins: Set<string>;
   readonly clock: boolean;
 }
 
@@ -59,11 +60,16 @@ const hasty = `{
 after(closeBrowser);
 
 // Navigating a used page costs half as much as opening a new one, and less if it has the files of this origin.
-function takeIdle(url: string, clock: boolean): Page | undefined {
+function takeIdle(url: string, clock: boolean): Window | undefined {
   const usable = idle.filter((window) => window.clock === clock);
-  const taken = usable.find(({ origin }) => url.startsWith(origin)) ?? usable[0];
+  const taken = usable.find(({ origins }) => origins.has(new URL(url).origin)) ?? usable[0];
   if (taken !== undefined) idle.splice(idle.indexOf(taken), 1);
-  return taken?.page;
+  return taken;
+}
+
+/** Whether a page that no test uses has the files of a service at this port. */
+export function isKnown(port: number): boolean {
+  return idle.some(({ origins }) => origins.has(`http://127.0.0.1:${port}`));
 }
 
 /** Opens pages for the tests of a suite. */
@@ -78,7 +84,8 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
     const { beside } = options;
     // Animations delay tests, and axe would check colours in the middle of one.
     const { reducedMotion = 'reduce' } = options;
-    const page = await (beside?.context().newPage() ?? ((!fresh && takeIdle(url, clock)) || newPage(clock)));
+    const used = fresh || beside ? undefined : takeIdle(url, clock);
+    const page = used?.page ?? (await (beside?.context().newPage() ?? newPage(clock)));
     const initScript = options.initScript && (await page.addInitScript({ content: options.initScript }));
     const problems = watch(page);
     // As long as a page has a route, it keeps no files, and each of its requests waits for this process.
@@ -91,7 +98,8 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
         if (fresh) await page.context().close();
         else if (beside) await page.close();
         else await reset(page, clock);
-        if (!fresh && !page.isClosed()) idle.push({ page, origin, clock });
+        const origins = new Set(used?.origins).add(origin);
+        if (!fresh && !page.isClosed()) idle.push({ page, origins, clock });
         assert.deepEqual(problems, [], 'the page reported no errors');
       },
     ]);

@@ -3,7 +3,7 @@ import { globalAgent, type ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
 import { openForwarder } from '../kit/forwarder.ts';
 import * as support from '../support/service.ts';
-import { expectAway } from './pages.ts';
+import { expectAway, isKnown } from './pages.ts';
 
 // The console has 37 files. Loading them takes more processor time than a short test, so a page keeps them for
 // its next test. The service lets browsers keep no file without a check, which the tests of static files cover.
@@ -55,7 +55,7 @@ async function openOnUsedPort<T extends { readonly port: number }>(
   t: TestContext,
   openOn: (port: number) => Promise<T>,
 ): Promise<T> {
-  const [used = 0] = ports;
+  const used = [...ports].find(isKnown) ?? [...ports][0] ?? 0;
   ports.delete(used);
   const opened = await openOn(used).catch(() => openOn(0));
   // This runs after the server has closed. The agent may not know yet that its connections are closed.
