@@ -30,8 +30,6 @@ export class Connections {
    * an idle one begins at the first, and moves those that it has checked to the end.
    */
   readonly #open = new Set<Socket>();
-  /** The idle connections that new ones replace at the end of this turn. The count has the new ones instead. */
-  readonly #replaced = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
   /** Listens to the `close` of every connection. Functions of its own would be an eighth of its memory while idle. */
   readonly #forget: (this: Socket) => void;
@@ -41,7 +39,7 @@ export class Connections {
   constructor(server: Server, max: number, observe: Observe) {
     this.#isSecure = 'setSecureContext' in server;
     this.#observe = observe;
-    const sets = [this.#unread, this.#open, this.#replaced, this.#rejecting];
+    const sets = [this.#unread, this.#open, this.#rejecting];
     this.#forget = function () {
       for (const sockets of sets) sockets.delete(this);
     };
@@ -63,32 +61,21 @@ export class Connections {
       if (this.#isSecure) take(socket);
       else scheduler.addConnection(() => take(socket));
     };
-    const admit = (socket: Socket): void => {
-      const isFull = max > 0 && this.count >= max;
-      const idle = isFull ? this.#takeIdle() : undefined;
-      if (!isFull) {
-        this.#unread.add(socket);
-        accept(socket);
-      } else if (idle === undefined) this.#reject(socket);
+    // After the event loop has read the sockets: a connection whose request has arrived is no longer idle.
+    const replaceIdle = (socket: Socket): void => {
+      if (socket.destroyed) return;
+      if (this.count <= max || this.#makeRoom()) accept(socket);
       else {
-        this.#unread.add(socket);
-        replace(idle, connectionOf(idle).waitingSince, socket);
+        this.#unread.delete(socket);
+        this.#reject(socket);
       }
     };
-    // First lets the event loop read the sockets: a connection with a new request is no longer idle.
-    const replace = (idle: Socket, since: number, socket: Socket) =>
-      setImmediate(() => {
-        if (idle.destroyed || connectionOf(idle).waitingSince === since) {
-          idle.destroy();
-          accept(socket);
-        } else {
-          this.#replaced.delete(idle);
-          this.#open.add(idle);
-          this.#unread.delete(socket);
-          if (!socket.destroyed) admit(socket);
-        }
-      });
-    server.on('connection', (socket: Socket) => admit(socket.on('close', this.#forget)));
+    server.on('connection', (socket: Socket) => {
+      const isFull = max > 0 && this.count >= max;
+      this.#unread.add(socket.on('close', this.#forget));
+      if (isFull) setImmediate(() => replaceIdle(socket));
+      else accept(socket);
+    });
     // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
       const connection = connectionOf(socket);
@@ -110,7 +97,7 @@ export class Connections {
 
   /** All connections, including those in their TLS handshake, which `closeAllConnections` does not close. */
   get sockets(): readonly Socket[] {
-    return [...this.#unread, ...this.#open, ...this.#replaced, ...this.#rejecting];
+    return [...this.#unread, ...this.#open, ...this.#rejecting];
   }
 
   /** Closes all connections that have been idle since this time or longer, by `performance.now()`. */
@@ -118,8 +105,8 @@ export class Connections {
     for (const socket of this.#open) if (connectionOf(socket).waitingSince <= since) socket.destroy();
   }
 
-  /** Takes an idle connection out of those that are read, if a short search finds one. */
-  #takeIdle(): Socket | undefined {
+  /** Closes an idle connection. Returns whether it found one. */
+  #makeRoom(): boolean {
     const now = performance.now();
     let longest: Socket | undefined;
     let since = now - minIdleMs;
@@ -133,15 +120,14 @@ export class Connections {
       checks += 1;
       if (checks === maxChecks) break;
     }
-    if (longest === undefined) return undefined;
-    this.#open.delete(longest);
-    this.#replaced.add(longest);
+    if (longest === undefined) return false;
     if (now - this.#warnedAt >= warnEveryMs) {
       this.#warnedAt = now;
       const message = 'too many connections are open: idle ones are closed for new ones';
       this.#observe({ type: 'warning', message });
     }
-    return longest;
+    longest.destroy();
+    return true;
   }
 
   #reject(socket: Socket): void {
