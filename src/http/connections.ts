@@ -73,8 +73,10 @@ export class Connections {
     server.on('connection', (socket: Socket) => {
       const isFull = max > 0 && this.count >= max;
       this.#unread.add(socket.on('close', this.#forget));
-      if (isFull) setImmediate(() => replaceIdle(socket));
-      else accept(socket);
+      if (!isFull) return accept(socket);
+      // Without this listener, a connection reset would end the process.
+      socket.on('error', () => undefined);
+      setImmediate(() => replaceIdle(socket));
     });
     // Emitted for each key of TLS. Otherwise a flood of changes (RFC 8446, 4.6.3) would stall the event loop.
     server.on('keylog', (_line: Buffer, socket: Socket) => {
@@ -131,8 +133,6 @@ export class Connections {
   }
 
   #reject(socket: Socket): void {
-    // Without this listener, a connection reset would end the process.
-    socket.on('error', () => undefined);
     // With TLS, a response would need a handshake, which costs most.
     if (this.#isSecure || this.#rejecting.size >= maxRejectingAtOnce) {
       reportRefusal(tooManyConnections, this.#observe);

@@ -142,6 +142,21 @@ it('an idle connection whose request has arrived together with a new connection 
   assert.deepEqual(connections.sockets, [second, third, fourth]);
 });
 
+it('with TLS, a connection that is reset while it waits for a place does not end the process', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
+  const connections = new Connections(server as unknown as Server, 1, () => undefined);
+  const [first, second] = [new FakeSocket(), new FakeSocket()];
+  server.emit('connection', first);
+  now += minIdleMs;
+  server.emit('connection', second);
+  second.emit('error', new Error('ECONNRESET'));
+  second.destroy();
+  await nextTurn();
+  assert.deepEqual(connections.sockets, [first]);
+});
+
 it('a hundred rejected connections at once get a response, and further ones are closed', async (t) => {
   const server = new EventEmitter();
   t.mock.timers.enable({ apis: ['setInterval'] });
