@@ -195,7 +195,7 @@ test('a server whose creation fails while it closes is closed in order', async (
   const server = new GrpcServer({
     ...serverOptions,
     observe: (event) => events.push(event),
-    get limits(): never {
+    tls() {
       throw cause;
     },
   });
