@@ -106,7 +106,7 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
   t.after(() => service.close({ timeoutMs: 0 }));
   const { http } = await service.listen();
   const statuses = [302, 500, 200, 204];
-  const { promise: received, resolve } = Promise.withResolvers<string[]>();
+  const { promise: received, resolve, reject } = Promise.withResolvers<string[]>();
   const names: string[] = [];
   const webhook = createServer(async (request, response) => {
     names.push(((await json(request)) as { data: { name: string } }).data.name);
@@ -122,10 +122,10 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
     /^```sh\n(#!\/bin\/sh\n[\s\S]*?)^```$/m.exec(documents.get('src/commands/README.md') ?? '') ?? [];
   // The script and its commands are a process group. It ends with the pipe that only this process keeps open.
   const guarded = `exec 3<&0; { cat <&3; kill -KILL -$$; } & ${script}`;
-  const { stdin } = spawn('sh', ['-c', guarded], {
+  const child = spawn('sh', ['-c', guarded], {
     cwd: folder,
     detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
+    stdio: ['pipe', 'ignore', 'pipe'],
     env: {
       ...process.env,
       PATH: `${folder}:${process.env['PATH']}`,
@@ -133,7 +133,12 @@ it('src/commands/README.md, the script for a webhook sends a change until the st
       WEBHOOK: receiver,
     },
   });
-  t.after(() => stdin.destroy());
+  t.after(() => child.stdin.destroy());
+  let stderr = '';
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  child.on('exit', (code, signal) => reject(new Error(`the script ended with ${code ?? signal}: ${stderr}`)));
   for (const name of ['Ada', 'Grace "%s" \\']) {
     const headers = { 'content-type': 'application/json' };
     await fetch(`${http}/users`, { method: 'POST', headers, body: JSON.stringify({ name }) });
