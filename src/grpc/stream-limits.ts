@@ -136,6 +136,8 @@ function joining(stream: Http2Stream, maxMessageBytes: number) {
     const isWaiting = wholeBytes > 0;
     if (isWaiting && (stream.readableFlowing || stream.readableLength === 0)) pass(wholeBytes);
     else if (isWaiting && !wasWaiting) stream.once('resume', () => pass(wholeBytes));
+    // After a pause, Node.js reads a stream again only if something was pushed since it began to read.
+    else if (!isWaiting) push.call(stream, noBytes);
     // While messages wait, the client may only fill its window.
     return wholeBytes === 0;
   };

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { Client, credentials } from '@grpc/grpc-js';
 import jspb from 'google-protobuf';
+import { until } from '../kit/until.ts';
+import { connectWire, framed, openCall, split } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 // The messages of grpc.reflection, field by field, as an independent client sends and reads them.
@@ -133,4 +136,21 @@ test('a reflection client gets all responses to many requests at once', async (t
     if (answers.length === count) stream.end();
   }
   assert.deepEqual([answers.length, answers.filter(({ asked }) => asked === 'Users').length], [count, count]);
+});
+
+test('a reflection client may send a request that is longer than the rest of its window', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  const call = openCall(
+    await connectWire(t, grpc),
+    '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
+  );
+  const chunks: Buffer[] = [];
+  call.on('data', (chunk: Buffer) => chunks.push(chunk));
+  const requestOf = (length: number) => framed(question(ask.listServices, 'a'.repeat(length)));
+  // Read after the first one, and the call pauses after each.
+  call.write(Buffer.concat([requestOf(1_000), requestOf(1_000)]));
+  await until(() => split(Buffer.concat(chunks)).length === 2, 'the first two requests have a response');
+  call.end(requestOf(64_000));
+  await once(call, 'end');
+  assert.equal(split(Buffer.concat(chunks)).length, 3);
 });

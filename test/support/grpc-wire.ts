@@ -150,7 +150,7 @@ function header(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.of(0, key.length), key, Buffer.of(text.length), text]);
 }
 
-function split(bytes: Buffer): Buffer[] {
+export function split(bytes: Buffer): Buffer[] {
   const messages: Buffer[] = [];
   for (let at = 0; at + 5 <= bytes.length; ) {
     const end = at + 5 + bytes.readUInt32BE(at + 1);
