@@ -288,7 +288,7 @@ describe('users-service changes', () => {
     const listeners = watchAbortListeners(t);
     const url = await listenWith(t, 503, 503, 503, 503, 503, 503, 200, 503);
     assert.equal((await runCommand(['changes', '--url', url])).code, 4);
-    assert.equal(Math.max(...listeners()), 1, 'each attempt has left a listener at the signal of the command');
+    assert.equal(Math.max(...listeners()), 1, 'attempts have left listeners at the signal of the command');
     // Between the shortest and the longest: half of each pause is random.
     assert.deepEqual(pauses, [1_500, 3_000, 6_000, 12_000, 22_500, 22_500, 750, 1_500]);
   });
