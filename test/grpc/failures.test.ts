@@ -159,7 +159,7 @@ test('a connection ends with a failure when its server cannot be created, and th
   const events: ServiceEvent[] = [];
   const cause = new Error('a module is missing');
   const limits = t.mock.fn(() => readOptions({}).grpcLimits);
-  // The server itself reads them first.
+  // The constructor of the server reads them first.
   limits.mock.mockImplementationOnce(() => {
     throw cause;
   }, 1);

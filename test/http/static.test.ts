@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
+import { renameSync, symlinkSync, unlinkSync } from 'node:fs';
 import promises, {
   appendFile,
   mkdir,
@@ -23,6 +23,7 @@ import type { RawResponse } from '../kit/raw.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
+import { noOpenFiles, openFilesIn } from '../support/open-files.ts';
 import { startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 import { checkForm } from './wire/table.ts';
@@ -631,25 +632,12 @@ test('a file that grows while it is sent is sent with its original length', asyn
   assert.equal((await wire.next()).body, '{"ok":true}');
 });
 
-/** The paths of the open file descriptors of this process. */
-function openFiles(): string[] {
-  return readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      return '';
-    }
-  });
-}
-
-test('requests for files leave no file descriptor open', {
-  skip: !existsSync('/proc/self/fd') && 'needs /proc',
-}, async (t) => {
+test('requests for files leave no file descriptor open', { skip: noOpenFiles }, async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, 'huge.bin'), '');
     await truncate(join(dir, 'huge.bin'), huge);
   });
-  const open = () => openFiles().filter((path) => path.startsWith(site.dir)).length;
+  const open = () => openFilesIn(site.dir).length;
   const asks = ['GET /', 'GET /long.bin', 'HEAD /long.bin', 'HEAD /huge.bin', 'GET /docs/guide.txt'];
   const conditions = ['A: b', 'Range: bytes=1-', 'Range: bytes=-0', 'If-Match: "x"', 'If-None-Match: *'];
   for (const ask of asks) for (const condition of conditions) await site.ask(ask, condition);
