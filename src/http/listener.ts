@@ -132,7 +132,7 @@ export class HttpListener {
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
-      ...(longLived && { longLived }),
+      longLived,
     });
   }
 

@@ -46,7 +46,7 @@ export interface RequestEvent {
   readonly status: number;
   readonly durationMs: number;
   /** Whether the response was an endless stream, of `/changes` or a gRPC method. Its duration is not a latency. */
-  readonly longLived?: boolean;
+  readonly longLived: boolean;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
   /** The name of the API key; absent when none was required or valid, or when it has no name. */

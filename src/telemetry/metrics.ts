@@ -118,7 +118,7 @@ export class Metrics {
     counts[series] = (counts[series] ?? 0) + by;
   }
 
-  #addRequest({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
+  #addRequest({ face, route, method, status, durationMs, longLived, key }: RequestEvent): void {
     // An unmatched path or method is text of the client: as a label it would create series without bound.
     const template = route ?? 'unmatched';
     const routes = this.#requests[face];

@@ -355,6 +355,7 @@ test('a request is reported with its route, path, status, trace and duration', a
     method: 'GET',
     path: '/users/7',
     key: undefined,
+    longLived: false,
     status: 200,
     route: '/users/{id}',
     traceparent: '00-ab-cd-01',

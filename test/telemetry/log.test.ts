@@ -17,6 +17,7 @@ const request: RequestEvent = {
   path: '/users/1',
   status: 200,
   durationMs: 1.234,
+  longLived: false,
   key: undefined,
 };
 const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reason: 'malformed' };

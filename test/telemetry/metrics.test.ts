@@ -37,6 +37,7 @@ function request(more: Partial<RequestEvent> = {}): RequestEvent {
     path: '/users',
     status: 200,
     durationMs: 1,
+    longLived: false,
     traceparent: undefined,
     key: undefined,
     ...more,

@@ -21,6 +21,7 @@ function request(route: string, durationMs: number): RequestEvent {
     path: route,
     status: 200,
     durationMs,
+    longLived: false,
     traceparent: undefined,
     key: undefined,
   };
