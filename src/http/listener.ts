@@ -105,10 +105,11 @@ export class HttpListener {
       this.#answer(request, route);
     else {
       const release = request.holdUnread(fail);
-      scheduler.addTask(() => {
+      const drop = scheduler.addTask(() => {
         release();
         return this.#answer(request, route);
       });
+      response.on('close', drop);
     }
   }
 

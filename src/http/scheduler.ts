@@ -64,9 +64,12 @@ export class Scheduler {
     return now < this.#deadline && this.#waiting === 0;
   }
 
-  /** Runs a task, the start of a request, after those that wait, with the `AsyncLocalStorage` of its caller. */
-  addTask(task: Task): void {
-    this.#addBound(this.#tasks, task);
+  /**
+   * Runs a task, the start of a request, after those that wait, with the `AsyncLocalStorage` of its caller. Returns a
+   * function that drops the task, so that it does not stay in memory until its turn.
+   */
+  addTask(task: Task): () => void {
+    return this.#addBound(this.#tasks, task);
   }
 
   /**
@@ -92,9 +95,13 @@ export class Scheduler {
     });
   }
 
-  #addBound(queue: Task[], task: Task): void {
+  #addBound(queue: Task[], task: Task): () => void {
     const caller = new AsyncResource('users-service');
-    this.#add(queue, () => caller.runInAsyncScope(task));
+    let waiting: Task | undefined = task;
+    this.#add(queue, () => waiting !== undefined && caller.runInAsyncScope(waiting));
+    return () => {
+      waiting = undefined;
+    };
   }
 
   #add(queue: Task[], task: Task): void {

@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ListenerOptions } from '../../src/http/listener.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
 import type { Handler } from '../../src/http/request.ts';
@@ -227,6 +228,38 @@ for (const [what, count, length] of [
     assert.equal(await countKept(responses), 0);
   });
 }
+
+test('a request that waits for its turn leaves the memory when its client disconnects', async (t) => {
+  const { face, events } = await startKit(t, { 'GET /hello': hello });
+  const responses: WeakRef<ServerResponse>[] = [];
+  const server = createServer((request, response) => {
+    responses.push(new WeakRef(response));
+    face.onRequest(request, response);
+    request.socket.destroy();
+  });
+  // Tasks wait while connections do.
+  let isBlocked = true;
+  const block = (): void => {
+    if (isBlocked) scheduler.addConnection(block);
+  };
+  block();
+  t.after(() => {
+    isBlocked = false;
+  });
+  const send = (): void => {
+    const [near, far] = duplexPair();
+    server.emit('connection', far);
+    near.write(head('GET /hello'));
+  };
+  send();
+  for (let turn = 0; events.length === 0 && turn < 1_000; turn += 1) await nextTurn();
+  assert.deepEqual(
+    events.map((event) => event.type === 'request' && event.status),
+    [499],
+  );
+  assert.equal(responses.length, 1);
+  assert.equal(await countKept(responses), 0);
+});
 
 test('the signal of a successful request is not aborted when the client disconnects later', async (t) => {
   const signals: AbortSignal[] = [];
