@@ -39,8 +39,7 @@ const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;
 export function limitStreams(reading: () => Socket | undefined, observe: Observe, maxMessageBytes: number) {
   // The oldest first. Not a `Set`: each of its tables points to its successor, so an old one would keep closed streams
   // in memory until the next full collection.
-  const open: Http2Stream[] = [];
-  const connections = new WeakMap<Http2Stream, Socket>();
+  const open: { readonly stream: Http2Stream; readonly connection: Socket }[] = [];
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
@@ -54,20 +53,20 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
       reportRejection(stream, headers, observe);
     for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = joining(stream, maxMessageBytes);
-    open.push(stream);
-    connections.set(stream, connection);
+    open.push({ stream, connection });
     const [oldest] = open;
-    if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
+    if (open.length > maxStreams && oldest !== undefined) refuse(oldest.stream, 'too many calls are open');
   };
   const remove = (message: unknown): void => {
-    const index = open.lastIndexOf((message as { stream: Http2Stream }).stream);
+    const closed = (message as { stream: Http2Stream }).stream;
+    const index = open.findLastIndex(({ stream }) => stream === closed);
     if (index >= 0) open.splice(index, 1);
   };
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
     /** Whether a connection has open streams. */
-    areOpen: (connection: Socket): boolean => open.some((one) => connections.get(one) === connection),
+    areOpen: (connection: Socket): boolean => open.some((one) => one.connection === connection),
 
     /** Waits at most `maxTurns` until all streams close: HTTP/2 notices later that a connection was closed. */
     async end(): Promise<void> {
