@@ -55,9 +55,9 @@ export async function startVictim(hasSmallHeap = false, grpcPort: number | 'off'
   };
 }
 
-/** Fails if most probes on the kept connection got no 200. On a busy machine, some may be too late. */
+/** Fails if 1 % of the probes on the kept connection got no 200. At the limit of connections, it may be closed once. */
 export function failIfUnanswered(what: string, { kept }: ProbeReport): void {
-  if (kept.p50 === null) fail(`${what}: no 200 for ${kept.failed} probes on the kept connection`);
+  if (kept.p99 === null) fail(`${what}: no 200 for ${kept.failed} probes on the kept connection`);
 }
 
 interface Connection {
