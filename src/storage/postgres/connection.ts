@@ -167,9 +167,8 @@ export class Connection {
     const words = [request.length, cancelCode, processIdOf(client), key];
     for (const [i, word] of words.entries()) request.writeInt32BE(word, i * 4);
     const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
-    // A pooler forgets the key when the connection ends, so the request is sent first.
+    // Not earlier: a pooler forgets the key when the connection ends, and the error of the statement may still arrive.
     setTimeout(() => this.destroy(), cancelGraceMs).unref();
-    socket.on('close', () => this.destroy());
     // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
     socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
     socket.on('error', () => {});
