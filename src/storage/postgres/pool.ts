@@ -57,11 +57,10 @@ export class PostgresPool {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#settings = settings;
     this.hosts = new HostSearch(settings);
-    this.#queues = {
-      calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
-      feed: new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts),
-      pings: new ConnectionQueue(1, pingTimeoutMs, this.hosts),
-    };
+    const feed = new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts);
+    const pings = new ConnectionQueue(1, pingTimeoutMs, this.hosts);
+    const lend = () => feed.giveAway() ?? pings.giveAway();
+    this.#queues = { calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts, lend), feed, pings };
   }
 
   /** Runs work on a connection before the first call, without a limit on its time. */
@@ -195,12 +194,13 @@ export class PostgresPool {
 
   /** Runs the work on a connection of its queue, and again after a fault while `attempts` allows it. */
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
-    let queue = this.#queues[call.purpose];
+    const { calls, [call.purpose]: own } = this.#queues;
+    // While the server accepts no more connections, all purposes share those for calls.
+    let queue = own.isRefused ? calls : own;
     for (let attempt = 1; ; attempt += 1) {
       const connection = await queue.acquire(call.kind, call.signal).catch((error: DomainError) => {
-        if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
-        // The server accepts no more connections. Use one of those for calls, so that a busy service reports ready.
-        queue = this.#queues.calls;
+        if (queue === calls || !isRefusal(error.cause)) throw error;
+        queue = calls;
         return queue.acquire(call.kind, call.signal);
       });
       call.connection = connection;

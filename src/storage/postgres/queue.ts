@@ -19,6 +19,7 @@ export class ConnectionQueue {
   readonly size: number;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
+  readonly #lend: () => Connection | undefined;
   /** The number of open connections, idle or in use. */
   #opened = 0;
   /** How many more connections may be opened. */
@@ -32,11 +33,32 @@ export class ConnectionQueue {
   readonly #idle: Connection[] = [];
   readonly #waiting = new Map<(slot: Slot) => void, CallKind>();
 
-  constructor(size: number, waitTimeoutMs: number, hosts: HostSearch) {
+  /** `lend` returns a connection of another queue for this one, if the server refuses it its first. */
+  constructor(
+    size: number,
+    waitTimeoutMs: number,
+    hosts: HostSearch,
+    lend = (): Connection | undefined => undefined,
+  ) {
     this.size = size;
     this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#hosts = hosts;
+    this.#lend = lend;
+  }
+
+  /** Whether the queue has no connection, and the server has just refused it one. */
+  get isRefused(): boolean {
+    return this.#opened === 0 && performance.now() < this.#retryAt;
+  }
+
+  /** Removes an idle connection from the queue. */
+  giveAway(): Connection | undefined {
+    const idle = this.#idle.pop();
+    if (idle === undefined) return undefined;
+    this.#opened -= 1;
+    this.#unopened += 1;
+    return idle;
   }
 
   /** Resolves to a connection of the current generation, for the caller alone until it releases it. */
@@ -102,6 +124,11 @@ export class ConnectionQueue {
     } catch (refusal) {
       this.#retryAt = performance.now() + probeIntervalMs;
       if (this.#opened > 0) return 'unopened';
+      const lent = this.#lend();
+      if (lent !== undefined) {
+        this.#opened = 1;
+        return lent;
+      }
       this.release('unopened', kind);
       throw refusal;
     }

@@ -95,6 +95,17 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
   await untilOpen(5);
 });
 
+it('a role with one connection serves calls although a ping has used it first', async (t) => {
+  const { session, name, url } = await createOwner(t, 'single', 'CONNECTION LIMIT 1');
+  const store = closeAfter(t, await openPostgresStore(url.href, patient));
+  const terminate = 'SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = $1';
+  await session.query(terminate, [name]);
+  await until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready');
+  assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
+  assert.equal(await store.changes?.position(), 1);
+  await store.ping();
+});
+
 it('a server that refuses further connections causes a warning, and the open connections serve', async (t) => {
   const { session, name, url } = await createOwner(t, 'renewed');
   const warnings: string[] = [];

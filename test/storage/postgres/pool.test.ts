@@ -890,13 +890,74 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
-  it('fail at once, each time, if only a ping has a connection', async () => {
-    const driver = fakeDriver(async () => ({ rows: [] }), roomFor(1).connect);
-    const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 });
-    await sendPing(pool);
+  for (const [what, send] of [
+    ['a ping', sendPing],
+    ['the feed', sendFeedRead],
+  ] as const) {
+    it(`take the connection of ${what} if that is the only one, and share it`, async (t) => {
+      let now = 1_000;
+      t.mock.method(performance, 'now', () => now);
+      const room = roomFor(1);
+      const pool = poolOf(fakeDriver(answerSoon, room.connect), { ...settings, waitTimeoutMs: 60_000 });
+      await send(pool);
+      await Promise.all(Array.from({ length: 10 }, () => sendWrite(pool)));
+      const sendAll = () => Promise.all([sendPing(pool), sendFeedRead(pool), sendRead(pool)]);
+      await sendAll();
+      room.most = 10;
+      await sendAll();
+      assert.equal(room.opened, 1);
+      now += 200;
+      await sendAll();
+      assert.equal(room.opened, 3, 'the ping and the feed have connections of their own again');
+      await pool.close();
+    });
+  }
+
+  it('leave the feed its connection when it may not have a second one', async (t) => {
+    t.mock.method(performance, 'now', () => 1_000);
+    const held = Promise.withResolvers<object>();
+    const answer = async ({ text }: Statement) => (text === 'held' ? held.promise : answerSoon());
+    const pool = poolOf(fakeDriver(answer, roomFor(2).connect), { ...settings, poolSize: 1 });
+    const running = pool.read({ text: 'held' }, []);
+    for (let round = 0; round < 2; round += 1) await Promise.all([sendFeedRead(pool), sendFeedRead(pool)]);
+    held.resolve({ rows: [] });
+    await running;
+    await pool.close();
+  });
+
+  it('fail at once, each time, while a ping uses the only connection', async () => {
+    const { driver, statements, answer } = heldDriver(roomFor(1).connect);
+    const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 });
+    const ping = sendPing(pool);
+    await until(() => statements.length === 1, 'the ping runs');
     for (let i = 0; i < 3; i += 1) {
       await assert.rejects(sendWrite(pool), noCapacity);
     }
+    answer();
+    await ping;
+    await pool.close();
+  });
+
+  it('cost a ping or the feed, which has none, an attempt only each 200 ms', async (t) => {
+    let now = 1_000;
+    t.mock.method(performance, 'now', () => now);
+    let attempts = 0;
+    const room = roomFor(1);
+    const driver = fakeDriver(answerSoon, async () => {
+      attempts += 1;
+      await room.connect();
+    });
+    const pool = poolOf(driver, { ...settings, poolSize: 1 });
+    await sendRead(pool);
+    for (const waitedMs of [0, 199, 1]) {
+      now += waitedMs;
+      for (let i = 0; i < 3; i += 1) await Promise.all([sendPing(pool), sendFeedRead(pool)]);
+    }
+    assert.equal(attempts, 1 + 2 * 2);
+    room.most = 3;
+    now += 200;
+    await Promise.all([sendPing(pool), sendFeedRead(pool)]);
+    assert.equal(room.opened, 3);
     await pool.close();
   });
 
