@@ -33,7 +33,7 @@ export class ConnectionQueue {
   readonly #idle: Connection[] = [];
   readonly #waiting = new Map<(slot: Slot) => void, CallKind>();
 
-  /** `lend` returns a connection of another queue for this one, if the server refuses it its first. */
+  /** `lend` returns an idle connection of another queue, which it then no longer has. */
   constructor(
     size: number,
     waitTimeoutMs: number,
@@ -66,7 +66,7 @@ export class ConnectionQueue {
     for (;;) {
       if (signal?.aborted) throw aborted(signal);
       // After a failure, find a host first, unless an idle connection may still work.
-      const mustSearch = this.#hosts.failure !== undefined && this.#idle.length === 0;
+      const mustSearch = this.#hosts.failure !== undefined && this.#idle.length === 0 && !this.#borrow();
       if (mustSearch) await this.#hosts.recover(signal);
       const taken = await this.#take(kind, signal);
       // If a host has failed while this call waited, do not open a connection: begin again, with a search.
@@ -123,15 +123,20 @@ export class ConnectionQueue {
       return connection;
     } catch (refusal) {
       this.#retryAt = performance.now() + probeIntervalMs;
-      if (this.#opened > 0) return 'unopened';
-      const lent = this.#lend();
-      if (lent !== undefined) {
-        this.#opened = 1;
-        return lent;
-      }
+      if (this.#opened > 0 || this.#borrow()) return 'unopened';
       this.release('unopened', kind);
       throw refusal;
     }
+  }
+
+  /** Moves an idle connection of another queue to this one if it has none. Returns whether it now has one. */
+  #borrow(): boolean {
+    const lent = this.#opened === 0 ? this.#lend() : undefined;
+    if (lent === undefined) return false;
+    this.#unopened -= 1;
+    this.#opened += 1;
+    this.#idle.push(lent);
+    return true;
   }
 
   /** Takes the right to try to open one more connection. After a refusal, there is only one in each interval. */

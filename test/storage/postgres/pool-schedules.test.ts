@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { Client } from 'pg';
 import { DomainError } from '../../../src/domain/errors.ts';
+import { feedConnections } from '../../../src/storage/postgres/pool.ts';
 import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
 import { settings as fake, poolOf, session } from './fake-session.ts';
 
 const poolSize = 3;
 const maxWaiting = 4;
 const timeouts = { waitTimeoutMs: 100, statementTimeoutMs: 200, pingTimeoutMs: 50 };
+// Also one for pings, one for a search, and one for a check of the host.
+const most = poolSize + feedConnections + 3;
 const settings = { ...fake, ...timeouts, poolSize, maxWaiting };
 /** Errors without an effect: a deadlock, a read-only server, a lost prepared statement, a permanent error. */
 const refusals = ['40P01', '25006', '26000', '22012'];
@@ -17,12 +20,23 @@ class FakeServer {
   readonly scheduler: Scheduler;
   readonly effects = new Map<unknown, number>();
   open = 0;
+  /** How many connections it allows. */
+  room: number;
+  /** Whether it completes every statement. */
+  isCalm = false;
+  /** What the pool did wrong. The pool would take a thrown error for one of the server. */
+  readonly violations: string[] = [];
   /** The number of writes that run, and the highest so far. */
   writes = 0;
   mostWrites = 0;
 
   constructor(scheduler: Scheduler) {
     this.scheduler = scheduler;
+    this.room = scheduler.oneIn(2) ? 1 : Number.POSITIVE_INFINITY;
+  }
+
+  require(isRight: boolean, violation: string): void {
+    if (!isRight) this.violations.push(violation);
   }
 }
 
@@ -41,17 +55,18 @@ class FakeClient extends EventEmitter {
 
   async connect(): Promise<void> {
     this.#server.open += 1;
-    assert.ok(this.#server.open <= poolSize + 1, 'too many connections are open');
+    this.#server.require(this.#server.open <= most, 'too many connections are open');
     await this.#server.scheduler.turn();
     if (this.isLost) throw new Error('Connection terminated');
-    if (this.#server.open === 1 || !this.#server.scheduler.oneIn(6)) return;
+    const { open, room, scheduler } = this.#server;
+    if (open === 1 || (open <= room && !scheduler.oneIn(6))) return;
     await this.end();
     throw Object.assign(new Error('too many connections'), { code: '53300', severity: 'FATAL' });
   }
 
   async end(): Promise<void> {
     if (this.isLost) return;
-    assert.equal(this.#fail, undefined, 'a connection in use is closed');
+    this.#server.require(this.#fail === undefined, 'a connection in use is closed');
     this.isLost = true;
     this.#server.open -= 1;
     this.emit('end');
@@ -71,20 +86,20 @@ class FakeClient extends EventEmitter {
   query(
     statement: string | { readonly text: string; readonly values: readonly unknown[] },
   ): Promise<{ rows: object[] }> {
-    assert.equal(this.#fail, undefined, 'a connection serves two calls at a time');
-    if (this.isLost) return Promise.reject(new Error('Client has encountered a connection error'));
     const server = this.#server;
+    server.require(this.#fail === undefined, 'a connection serves two calls at a time');
+    if (this.isLost) return Promise.reject(new Error('Client has encountered a connection error'));
     const { scheduler, effects } = server;
     const writes = typeof statement !== 'string' && statement.text === 'write' ? 1 : 0;
     server.writes += writes;
     server.mostWrites = Math.max(server.mostWrites, server.writes);
-    assert.ok(server.writes < poolSize, 'no connection is left to reads');
+    server.require(server.writes < poolSize, 'no connection is left to reads');
     return new Promise<{ rows: object[] }>((resolve, reject) => {
       this.#fail = reject;
       scheduler.soon(() => {
         if (typeof statement === 'string') return resolve({ rows: [session] });
         const [id] = statement.values;
-        const fate = scheduler.random.below(12);
+        const fate = server.isCalm ? 6 : scheduler.random.below(12);
         const code = refusals[fate];
         if (code !== undefined) reject(Object.assign(new Error(code), { code, severity: 'ERROR' }));
         // The statement has no effect and no response, so the watchdog ends it.
@@ -142,11 +157,23 @@ testSchedules(
     };
     const calls: Promise<unknown>[] = [];
     for (let id = 0; id < 2 + scheduler.random.below(12); id += 1) {
-      calls.push(scheduler.oneIn(8) ? pool.ping({ text: 'ping' }).catch(() => undefined) : call(id));
+      const other = scheduler.random.below(8);
+      if (other === 0) calls.push(pool.ping({ text: 'ping' }).catch(() => undefined));
+      else if (other === 1)
+        calls.push(pool.read({ text: 'feed' }, [], undefined, 'feed').catch(() => undefined));
+      else calls.push(call(id));
       if (scheduler.oneIn(3)) await scheduler.turn();
     }
     await Promise.all(calls);
+    // A server that works serves both kinds of calls again, however few connections it allows.
+    server.isCalm = true;
+    for (const kind of ['read', 'write'] as const) {
+      const isServed = () => pool[kind]({ text: kind }, [kind]).then(Boolean, () => false);
+      while (!(await isServed())) await scheduler.sleep(100);
+    }
+    server.isCalm = false;
     // The writes have released all that they may use.
+    server.room = Number.POSITIVE_INFINITY;
     server.mostWrites = 0;
     while (server.mostWrites < poolSize - 1) {
       await Promise.allSettled(
@@ -154,6 +181,7 @@ testSchedules(
       );
     }
     await pool.close();
+    assert.deepEqual(server.violations, []);
     assert.equal(server.open, 0, 'a connection was not closed');
   },
 );

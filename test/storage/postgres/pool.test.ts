@@ -898,10 +898,11 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       let now = 1_000;
       t.mock.method(performance, 'now', () => now);
       const room = roomFor(1);
-      const pool = poolOf(fakeDriver(answerSoon, room.connect), { ...settings, waitTimeoutMs: 60_000 });
+      const driver = fakeDriver(answerSoon, room.connect);
+      const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 });
       await send(pool);
       await Promise.all(Array.from({ length: 10 }, () => sendWrite(pool)));
-      const sendAll = () => Promise.all([sendPing(pool), sendFeedRead(pool), sendRead(pool)]);
+      const sendAll = () => Promise.all([sendPing(pool), sendFeedRead(pool), sendRead(pool), sendRead(pool)]);
       await sendAll();
       room.most = 10;
       await sendAll();
@@ -912,6 +913,27 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await pool.close();
     });
   }
+
+  it('leave the feed its idle connection while they have one', async () => {
+    const { driver, statements, answer } = heldDriver();
+    const pool = poolOf(driver, { ...settings, poolSize: 1 });
+    const feedRead = sendFeedRead(pool);
+    await until(() => statements.length === 1, 'the feed has a connection');
+    answer();
+    await feedRead;
+    const calls = [sendRead(pool)];
+    await until(() => statements.length === 2, 'the call has another one');
+    pool.hosts.failure = { cause: new Error('gone') };
+    calls.push(sendRead(pool));
+    await until(() => pool.hosts.failure === undefined, 'the next call has found the host again');
+    await settle();
+    assert.equal(statements.length, 2);
+    answer();
+    await until(() => statements.length === 3, 'the next call runs');
+    answer();
+    await Promise.all(calls);
+    await pool.close();
+  });
 
   it('leave the feed its connection when it may not have a second one', async (t) => {
     t.mock.method(performance, 'now', () => 1_000);
