@@ -93,13 +93,10 @@ export class HttpListener {
     const { connection, raw, response } = request;
     const fail = (caught: unknown): void => this.#fail(request, caught);
     connection.running = { response, fail };
-    // `close` is emitted only once. `once` would cost a removal of the listener for each request.
-    response.on('close', () => {
-      request.release();
-      const now = performance.now();
-      this.#report(request, now);
-      connection.end(raw, response, now);
-    });
+    // `once` would cost a removal of the listener for each request.
+    response.on('close', () => this.#end(request, response.writableFinished));
+    // Without a parser, as on serverless hosts, a response may emit no `close`.
+    if (!('parser' in raw.socket)) response.on('finish', () => this.#end(request, true));
     const route = this.#route(request);
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))
       this.#answer(request, route);
@@ -113,14 +110,22 @@ export class HttpListener {
     }
   }
 
-  #report(request: HttpRequest, now: number): void {
+  #end(request: HttpRequest, isSent: boolean): void {
+    if (request.hasEnded) return;
+    request.release();
+    const now = performance.now();
+    this.#report(request, now, isSent);
+    request.connection.end(request.raw, request.response, now);
+  }
+
+  #report(request: HttpRequest, now: number, isSent: boolean): void {
     const { id, method, response, startedAt, template, keyName } = request;
     const { longLived, holdsMemory, failedStatus } = request;
     const { url = '' } = request.raw;
     // If a part of its body or its reply is still in memory, the request was cut off.
     const hasFailed = holdsMemory || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting.
-    const isWhole = response.writableFinished || (longLived && response.headersSent && !hasFailed);
+    const isWhole = isSent || (longLived && response.headersSent && !hasFailed);
     this.#state.observe({
       type: 'request',
       face: 'http',

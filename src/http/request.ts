@@ -74,6 +74,8 @@ export class HttpRequest {
   failedStatus: number | undefined;
   /** Whether its body, or a part of the reply that its client has not read, is in memory. `hold` sets it. */
   holdsMemory = false;
+  /** Whether the response has ended, or its client has disconnected. */
+  hasEnded = false;
   #isCounted = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
@@ -163,7 +165,7 @@ export class HttpRequest {
   /** Counts the request for `maxInFlight`, or fails with 503. Usually the limit on connections is reached first. */
   count(): void {
     // After the client has disconnected, the request would count for ever.
-    if (this.response.closed) return;
+    if (this.hasEnded) return;
     const { limits, counted } = this.listener;
     if (limits.maxInFlight > 0 && counted >= limits.maxInFlight) {
       const cause = 'maxInFlight requests are under way';
@@ -186,7 +188,7 @@ export class HttpRequest {
   /** Sets the memory that the request uses: its body, then the part of the reply that waits. */
   hold(bytes: number, cancel?: () => void): void {
     // A host may end the response while the body arrives. Nothing would release the memory after that.
-    if (this.response.closed) return;
+    if (this.hasEnded) return;
     this.holdsMemory = bytes > 0;
     this.listener.memory.hold(this, bytes, cancel);
   }
@@ -219,14 +221,15 @@ export class HttpRequest {
   /** The request no longer counts as running: an endless stream waits most of the time. */
   becomeLongLived(): void {
     // After the client has disconnected, the request has already ended.
-    if (this.response.closed) return;
+    if (this.hasEnded) return;
     this.longLived = true;
     this.listener.inFlight -= 1;
     this.uncount();
   }
 
-  /** The response has ended, or its client has disconnected. */
+  /** Ends what the request counts and holds. */
   release(): void {
+    this.hasEnded = true;
     if (!this.longLived) this.listener.inFlight -= 1;
     this.uncount();
     this.listener.memory.hold(this, 0);

@@ -278,6 +278,62 @@ it('sends long replies by an adapter for serverless hosts, whose sockets have no
   }
 });
 
+it('ends each request of an adapter for serverless hosts, whose responses emit no close', async () => {
+  const events: ServiceEvent[] = [];
+  const users = createRequestListener({
+    repository: createMemoryStore(),
+    publicDir: false,
+    limits: { maxInFlight: 2 },
+    observe: (event) => events.push(event),
+  });
+  const call = async (url: string): Promise<string> => {
+    const head = { method: 'GET', url, httpVersion: '1.1', headers: { host: 'h' }, complete: true };
+    const request = Object.assign(new IncomingMessage({} as Socket), head);
+    const response = new ServerResponse(request);
+    let sent = '';
+    // As `@codegenie/serverless-express` makes it.
+    const nothing = () => undefined;
+    const socket = {
+      ...{ _writableState: {}, writable: true, on: nothing, removeListener: nothing, destroy: nothing },
+      ...{ cork: nothing, uncork: nothing },
+      write(data: string | Uint8Array, ...others: readonly unknown[]) {
+        sent += data;
+        for (const done of others) if (typeof done === 'function') done();
+      },
+    };
+    response.assignSocket(socket as unknown as Socket);
+    users(request, response);
+    await until(() => response.writableEnded, 'the response has ended');
+    return sent;
+  };
+  for (const id of [1, 2, 3]) assert.match(await call(`/users/${id}`), /^HTTP\/1.1 404 /);
+  assert.match(await call('/metrics'), /^users_service_requests_in_flight\{face="http"\} 1$/m);
+  const statuses = events.map((event) => event.type === 'request' && event.status);
+  assert.deepEqual(statuses, [404, 404, 404, 200]);
+});
+
+it('reports the status of the requests of inject, with which Fastify tests its hosts', async (t) => {
+  const events: ServiceEvent[] = [];
+  const repository = createMemoryStore();
+  await repository.users.create({ name: 'Ada' });
+  for (let i = 0; i < 20; i += 1)
+    await repository.posts(1).create({ title: 'long', body: 'x'.repeat(10_000) });
+  const users = createRequestListener({
+    repository,
+    publicDir: false,
+    observe: (event) => events.push(event),
+  });
+  const app = fastify();
+  t.after(() => app.close());
+  app.addHook('onRequest', (request, reply, done) => users(request.raw, reply.raw, done));
+  assert.equal((await app.inject('/users/1/posts')).json().length, 20);
+  assert.equal((await app.inject('/users/2')).statusCode, 404);
+  const metrics = await app.inject('/metrics');
+  assert.match(metrics.body, /^users_service_requests_in_flight\{face="http"\} 1$/m, 'only this request');
+  const statuses = events.map((event) => event.type === 'request' && event.status);
+  assert.deepEqual(statuses, [200, 404, 200]);
+});
+
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
