@@ -334,6 +334,18 @@ it('reports the status of the requests of inject, with which Fastify tests its h
   assert.deepEqual(statuses, [200, 404, 200]);
 });
 
+it('deletes a user by inject of Fastify when the host has already read the body', async (t) => {
+  const users = createUsers();
+  const app = fastify();
+  t.after(() => app.close());
+  app.delete('/users/:id', (request, reply) => {
+    reply.hijack();
+    users(request.raw, reply.raw);
+  });
+  const deleted = await app.inject({ method: 'DELETE', url: '/users/1', payload: {} });
+  assert.equal(deleted.statusCode, 404);
+});
+
 it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
