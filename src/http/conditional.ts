@@ -1,10 +1,5 @@
 import { HttpError } from './reply.ts';
-
-/** A request, as far as its conditions depend on it. */
-export interface RequestHead {
-  readonly method: string;
-  header(name: string): string | undefined;
-}
+import type { HttpRequest } from './request.ts';
 
 /** `*`, or the opaque tags of a list. Weak tags are separate because If-Match never accepts them. */
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
@@ -45,7 +40,7 @@ export interface Validators {
 
 /** Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. */
 export function evaluateConditions(
-  request: Pick<RequestHead, 'header'>,
+  request: Pick<HttpRequest, 'header'>,
   { tag, modified }: Validators,
 ): 'met' | 'not-modified' | 'failed' {
   const ifMatch = request.header('if-match');
@@ -76,7 +71,7 @@ const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
  * The bytes of a file to send, from `start` to `end`, both inclusive; `undefined` for all of it. Only a GET can have a
  * range (RFC 9110, 14.2). For several ranges, another unit or a malformed one, the whole is sent. Fails with 416.
  */
-export function requestedRange(request: RequestHead, tag: string, size: number) {
+export function requestedRange(request: Pick<HttpRequest, 'method' | 'header'>, tag: string, size: number) {
   const ifRange = request.header('if-range');
   // A date cannot distinguish versions (RFC 9110, 13.1.5).
   if (request.method !== 'GET' || (ifRange !== undefined && ifRange !== `"${tag}"`)) return undefined;

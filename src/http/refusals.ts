@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
-import { prefers, type RequestHead } from './conditional.ts';
+import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, fatalError, HttpError, type Reply, securityHeaders } from './reply.ts';
+import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
@@ -19,7 +20,7 @@ const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
 
 /** `{"error": message}`, or the same message as RFC 9457 for a client that prefers `application/problem+json`. */
-export function errorReply(error: ErrorResponse, request?: RequestHead & { readonly id: string }) {
+export function errorReply(error: ErrorResponse, request?: Pick<HttpRequest, 'header' | 'id'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
