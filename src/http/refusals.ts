@@ -126,7 +126,8 @@ function afterResponse(socket: Duplex, last: ServerResponse | undefined, act: ()
 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */
 export function refuse(socket: Duplex, refusal: ErrorResponse, observe: Observe): void {
-  if (!socket.writable) return;
+  // The response with `Connection: close` was the last one, and closes the connection.
+  if (!socket.writable || connectionOf(socket).closing) return;
   reportRefusal(refusal, observe);
   const { status, headers, body } = errorReply(refusal);
   const lines = Object.entries({

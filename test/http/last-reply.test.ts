@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { exchange } from '../kit/raw.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -43,6 +44,24 @@ for (const [what, request, status] of refused) {
       assert.equal(await repository.users.count({}), 0);
     });
   }
+}
+
+for (const [what, request] of [
+  ['malformed request', 'GET /users HTTP/1.1\r\nHost : h\r\n\r\n'],
+  ['CONNECT', 'CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n'],
+] as const) {
+  test(`a ${what} after the last response of its connection gets no response, and is not reported`, async (t) => {
+    const { port, events } = await startService(t, { repository: createMemoryStore() });
+    const wire = await Wire.open(t, port);
+    const last = await wire.write(head('POST /none', 'Content-Length: 100000')).next();
+    assert.deepEqual([last.status, last.headers['connection']], [404, 'close']);
+    wire.write(Buffer.alloc(100_000), request);
+    assert.deepEqual(await wire.end(), []);
+    assert.deepEqual(
+      events.filter(({ type }) => type === 'refused'),
+      [],
+    );
+  });
 }
 
 test('all requests that were pipelined before the service drains get a response', async (t) => {
