@@ -17,11 +17,12 @@ export function usageOf(help: string): UsageError {
 }
 
 // A password may contain any character, unescaped, so everything up to the last @ is hidden. Hiding too much of an
-// unusual URL is better than showing a part of a password. Names may be encoded, or inside the value of `options`.
+// unusual URL is better than showing a part of a password. Names may be encoded, inside the value of `options`, or in a
+// list such as `password=… host=…`, which is no URL.
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
-    .replace(/((?:[?&][^=&]*|\s[^=&\s]*)=)[^&\s]*/g, (parameter, name) =>
+    .replace(/((?:[?&][^=&]*|(?:^|\s)[^=&\s]*)=)[^&\s]*/g, (parameter, name) =>
       /(?:password|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
         ? `${name}(hidden)`
         : parameter,

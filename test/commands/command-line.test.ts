@@ -169,6 +169,15 @@ describe('an invalid command line', () => {
       ['export', '--database', 'postgres://h/d?port=65536'],
       'the database URL cannot be used: port must be a whole number from 0 to 65535, not 65536',
     ],
+    // As libpq and ADO.NET write the address of a database.
+    [
+      ['export', '--database', 'password=s3cret host=db'],
+      `--database must be ${urlForms}, not "password=(hidden) host=db"`,
+    ],
+    [
+      ['export', '--database', 'Host=db;Username=bob;Password=s3cret'],
+      `--database must be ${urlForms}, not "Host=(hidden)"`,
+    ],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
     [['backup', ''], 'usage: users-service backup FILE [--database URL]'],
     [
@@ -354,6 +363,25 @@ describe('files and folders of options are checked before the database is create
       tls('good.crt', 'locked.key'),
       {},
       ['--tls-key must be a private key in PEM that can be read, not "locked.key" (ERR_OSSL)'],
+    ],
+    [
+      'the content of a certificate and its key instead of their paths',
+      [],
+      // Some tools write line breaks of a variable as \\n.
+      {
+        TLS_CERT: `-----BEGIN CERTIFICATE-----\n${'x'.repeat(300)}`,
+        TLS_KEY: '-----BEGIN PRIVATE KEY-----\\ns3cret',
+      },
+      [
+        'TLS_CERT must be a certificate chain in PEM that can be read, not its content (ENAMETOOLONG)',
+        'TLS_KEY must be a private key in PEM that can be read, not its content (ENOENT)',
+      ],
+    ],
+    [
+      'the content of a file of keys instead of its path',
+      [],
+      { API_KEYS_FILE: 'app:read=s3cret' },
+      ['API_KEYS_FILE must be a file of API keys that other users may not read, not its content (ENOENT)'],
     ],
     [
       'a missing public folder with --print-config',
