@@ -1,5 +1,5 @@
 import { schemeOf } from '../storage/open.ts';
-import { type Command, onStop, print } from './command-line.ts';
+import { type Command, cleanUps, print } from './command-line.ts';
 import { UsageError, usageOf } from './errors.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { databaseUrl } from './settings.ts';
@@ -25,14 +25,15 @@ even while the service writes.
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }
     let progress: Progress | undefined;
-    const stop = new AbortController();
-    onStop(context, () => stop.abort(new Error('stopped by a signal')));
-    await backUp(url, file, (done, total) => {
+    await using stopping = cleanUps(context);
+    const backingUp = backUp(url, file, (done, total) => {
       // An error of this function ends the copy, which then removes its file.
-      stop.signal.throwIfAborted();
+      if (stopping.disposed) throw new Error('stopped by a signal');
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);
     });
+    stopping.defer(() => backingUp.catch(() => undefined));
+    await backingUp;
     progress?.finish();
     await print(stdout, `backed up ${url} to ${file}\n`);
   },
