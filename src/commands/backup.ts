@@ -18,7 +18,7 @@ even while the service writes.
   positionals: 1,
   async run(context, { flags, positionals: [file] }) {
     const { env, stdout, stderr } = context;
-    if (!file || file === '-') throw usageOf(backup.help);
+    if (file === undefined || file === '-') throw usageOf(backup.help);
     const url = databaseUrl(flags, env);
     const backUp = schemeOf(url)?.persistent?.backUp;
     if (backUp === undefined) {

@@ -117,9 +117,10 @@ export function readArguments(given: readonly string[], command: Omit<Command, '
   const flags: Record<string, string> = {};
   const positionals: string[] = [];
   for (const token of tokens) {
-    if (token.kind === 'positional' && positionals.push(token.value) > most) {
+    if (token.kind === 'positional' && (token.value === '' || positionals.push(token.value) > most)) {
       // The message does not contain the argument, which may be the rest of a key that was written with a space.
-      throw new UsageError(`argument ${token.index + 1} is not expected; --help lists all options`);
+      const problem = token.value === '' ? 'empty' : 'not expected';
+      throw new UsageError(`argument ${token.index + 1} is ${problem}; --help lists all options`);
     }
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;

@@ -179,7 +179,11 @@ describe('an invalid command line', () => {
       `--database must be ${urlForms}, not "Host=(hidden)"`,
     ],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
-    [['backup', ''], 'usage: users-service backup FILE [--database URL]'],
+    // As a variable of a script that is not set.
+    ...['backup', 'export', 'import', 'serve'].map((name): [argv: string[], problem: string] => [
+      [name, ''],
+      'argument 1 is empty; --help lists all options',
+    ]),
     [
       ['postgres://bob:s3cret@db/app'],
       '"postgres://bob:(hidden)@db/app" is not a command; the commands are serve, copy, export, import, backup, changes, verify, doctor, help and version',
