@@ -3,7 +3,7 @@ import { messageOf } from '../domain/errors.ts';
 import { authority, tryPort } from '../ports.ts';
 import { schemeOf } from '../storage/open.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
-import { type Command, printResult } from './command-line.ts';
+import { beginningOf, type Command, printResult } from './command-line.ts';
 import { describeError, isInvalid, UsageError } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
@@ -100,7 +100,7 @@ async function examinePorts({ host, port, ...config }: Config): Promise<Finding[
   // With TLS, any program passes for the service, because a certificate may be for other names than the host.
   const isUnknown = port === 0 || key !== undefined;
   const url = `http://${authority(host, port)}/health`;
-  const health = async () => (await fetch(url, { signal: AbortSignal.timeout(5_000) })).text();
+  const health = async () => beginningOf(await fetch(url, { signal: AbortSignal.timeout(5_000) }));
   const mayRun = !isFree && (isUnknown || (await health().catch(String)) === '{"ok":true}');
   return findings.map((one) =>
     mayRun && one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,

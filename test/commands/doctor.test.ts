@@ -15,6 +15,7 @@ import { until } from '../kit/until.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
+import { sendLongBody } from '../support/long-body.ts';
 import { temporaryFolder } from '../support/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -280,6 +281,15 @@ describe('users-service doctor', () => {
       const examine = (...args: string[]) => doctor(['--database', 'memory:', '--port', `${http}`, ...args]);
       assert.deepEqual((await examine('--grpc-port', `${grpc}`)).problems, warnings);
       assert.deepEqual((await examine('--grpc-port', 'off')).problems, warnings.slice(0, 1));
+    });
+
+    it('reads only the beginning of a long response of another program', async (t) => {
+      const sent = Promise.withResolvers<number>();
+      const program = createHttpServer((_, response) => sent.resolve(sendLongBody(response)));
+      const { port } = await listen(t, program);
+      const { code } = await doctor(['--database', 'memory:', '--port', `${port}`, '--grpc-port', 'off']);
+      assert.equal(code, 3);
+      assert.ok((await sent.promise) < 32, `${await sent.promise} MiB`);
     });
 
     it('reports an address of another machine', async () => {
