@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { type ClientModule, loadModule } from './modules.ts';
+import { type ClientModule, type ConnectionModule, loadModule } from './modules.ts';
 
 const { createClient, sendWithId, isOwnRequest } = loadModule<ClientModule>('console/api/client.js');
+const { receive, Connection } = loadModule<ConnectionModule>('console/api/connection.js');
 const connection = { lost: () => assert.fail('an outage was reported'), answering: () => Promise.resolve() };
 const log = { start: () => ({ end: () => undefined, cancel: () => undefined }) };
 
@@ -52,4 +53,57 @@ test('console: a write without a response is remembered for its change, and a re
     await assert.rejects(lost, /lost/);
     assert.equal(await isOwnRequest(ids.join()), isOwn, method);
   }
+});
+
+for (const [title, silentMs, ends] of [
+  ['is read although all of it takes longer than the longest silence', 9_000, true],
+  ['fails after the longest silence', 10_000, false],
+] as const) {
+  test(`console: a long response ${title}`, async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const url = await serve(t, (_, response) => {
+      response.write('0');
+      answered.resolve(response);
+    });
+    const answered = Promise.withResolvers<ServerResponse>();
+    const read = receive(url, { signal: undefined }, 10_000, async (_, parts) => {
+      let text = '';
+      for await (const part of parts) {
+        text += part;
+        t.mock.timers.tick(silentMs);
+        if (text.length < 4) (await answered.promise).write(String(text.length));
+        else (await answered.promise).end();
+      }
+      return text;
+    });
+    if (ends) assert.equal(await read, '0123');
+    else await assert.rejects(read, { name: 'AbortError' });
+  });
+}
+
+test('console: a service whose probe fails is not away while parts of a long response arrive', async (t) => {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const received = Promise.withResolvers<void>();
+  let probes = 0;
+  t.mock.method(globalThis, 'fetch', async (url: URL) => {
+    if (!url.pathname.endsWith('/health')) return new Response(readable);
+    probes += 1;
+    if (probes === 1) {
+      await writer.write(Buffer.from('part'));
+      await received.promise;
+    }
+    return new Response('', { status: probes === 1 ? 504 : 200 });
+  });
+  const url = new URL('http://127.0.0.1/users');
+  const read = receive(url, { signal: undefined }, 60_000, async (_, parts) => {
+    for await (const part of parts) received.resolve(assert.equal(part, 'part'));
+  });
+  const service = new Connection();
+  service.addEventListener('away', () => assert.fail('an outage was reported'));
+  service.lost();
+  await service.answering();
+  assert.equal(probes, 1);
+  await writer.close();
+  await read;
 });

@@ -100,6 +100,16 @@ export interface ClientModule {
   isOwnRequest(requestId: string): Promise<boolean>;
 }
 
+export interface ConnectionModule {
+  receive<T>(
+    url: URL,
+    options: { signal: AbortSignal | undefined },
+    silenceMs: number,
+    read: (response: Response, parts: AsyncIterable<string>) => Promise<T>,
+  ): Promise<T>;
+  Connection: new () => EventTarget & { lost(): void; answering(): Promise<void> };
+}
+
 const require = createRequire(import.meta.url);
 
 /** Loads a module of the console by its path below `public/`. */

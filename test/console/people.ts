@@ -100,6 +100,14 @@ export async function holdResponses(page: Page, url: string, method = 'GET') {
   return { reached: reached.promise, release: held.resolve, answered: answered.promise };
 }
 
+/** Lets the requests of the page wait for a response for ever, instead of 15 s. */
+export function waitPatiently(page: Page): Promise<void> {
+  return page.evaluate(`{
+    const { setTimeout } = globalThis;
+    globalThis.setTimeout = (task, ms, ...values) => (ms === 15_000 ? 0 : setTimeout(task, ms, ...values));
+  }`);
+}
+
 /** Resolves when the page has handled the responses before this one. */
 export function settled(page: Page): Promise<unknown> {
   return page.evaluate("fetch('/health').then((response) => response.text())");

@@ -13,6 +13,7 @@ import {
   openUser,
   recordRequests,
   styleOf,
+  waitPatiently,
 } from './people.ts';
 import { startService } from './service.ts';
 
@@ -234,8 +235,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     );
 
     await t.test('another user who is opened cancels the read of posts before it', async () => {
-      // The page would also cancel a request that takes 15 s.
-      await page.evaluate('AbortSignal.timeout = () => new AbortController().signal');
+      await waitPatiently(page);
       await page.route('**/users/6/posts?*', () => undefined);
       const cancelled = page.waitForEvent('requestfailed', (request) =>
         request.url().includes('/users/6/posts'),

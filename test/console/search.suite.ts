@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, openUser, recordRequests } from './people.ts';
+import { addUsers, openUser, recordRequests, waitPatiently } from './people.ts';
 import { startService } from './service.ts';
 
 const people = [
@@ -120,8 +120,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
 
     await t.test('a search cancels the one before it, which may have other users', async () => {
       await show();
-      // The page would also cancel a request that takes 15 s.
-      await page.evaluate('AbortSignal.timeout = () => new AbortController().signal');
+      await waitPatiently(page);
       await page.route('**/users?name=Bob&*', () => undefined);
       const cancelled = page.waitForEvent('requestfailed', (request) => request.url().includes('name=Bob'));
       await box.fill('Bob');

@@ -1,6 +1,6 @@
 // @ts-check
 import { isOwnRequest } from './client.js';
-import { apiUrl, wait } from './connection.js';
+import { apiUrl, receive, wait } from './connection.js';
 
 /** @import { ApiKey } from '../ui/api-key.js' */
 
@@ -91,57 +91,35 @@ export class Changes extends EventTarget {
    * @param {AbortSignal} signal
    * @returns {Promise<boolean>} whether to connect again
    */
-  async #follow(position, signal) {
-    const silence = new AbortController();
-    const abort = () => silence.abort();
-    let timer = setTimeout(abort, longestSilenceMs);
-    try {
-      return await this.#read(position, AbortSignal.any([signal, silence.signal]), () => {
-        clearTimeout(timer);
-        timer = setTimeout(abort, longestSilenceMs);
-      });
-    } finally {
-      // After a failure, the connection must not stay open.
-      abort();
-    }
-  }
-
-  /**
-   * @param {string} position
-   * @param {AbortSignal} signal
-   * @param {() => void} received called whenever bytes arrive
-   * @returns {Promise<boolean>} whether to connect again
-   */
-  async #read(position, signal, received) {
+  #follow(position, signal) {
     const key = this.#apiKey.value;
     const headers = {
       accept: 'text/event-stream',
       'last-event-id': position,
       ...(key !== undefined && { 'x-api-key': key }),
     };
-    const response = await fetch(apiUrl('changes'), { headers, signal, cache: 'no-store' });
-    if (response.status === 410) {
-      this.#lose();
+    return receive(apiUrl('changes'), { headers, signal }, longestSilenceMs, async (response, parts) => {
+      const { status } = response;
+      if (status === 410) {
+        this.#lose();
+        return true;
+      }
+      // Other client errors last until the page or its key changes. A proxy may send 429.
+      if (status >= 400 && status < 500 && ![408, 429].includes(status)) {
+        this.#show('off');
+        return false;
+      }
+      if (!response.ok) throw new Error(`the stream failed with ${status}`);
+      this.#show('live');
+      this.#pauseMs = firstPauseMs;
+      let rest = '';
+      for await (const part of parts) {
+        const blocks = (rest + part).split('\n\n');
+        rest = blocks.pop() ?? '';
+        for (const block of blocks) await this.#take(block);
+      }
       return true;
-    }
-    // Other client errors last until the page or its key changes. A proxy may send 429.
-    if (response.status >= 400 && response.status < 500 && ![408, 429].includes(response.status)) {
-      this.#show('off');
-      return false;
-    }
-    if (!response.ok || response.body === null) throw new Error(`the stream failed with ${response.status}`);
-    this.#show('live');
-    this.#pauseMs = firstPauseMs;
-    let rest = '';
-    // Safari cannot iterate over a stream.
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      received();
-      const blocks = (rest + read.value).split('\n\n');
-      rest = blocks.pop() ?? '';
-      for (const block of blocks) await this.#take(block);
-    }
-    return true;
+    });
   }
 
   /** @param {string} block the lines of one event */

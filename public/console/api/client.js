@@ -1,5 +1,5 @@
 // @ts-check
-import { wait } from './connection.js';
+import { receive, wait } from './connection.js';
 
 /** @import { RequestLog } from '../requests/requests.js' */
 /** @import { ApiKey } from '../ui/api-key.js' */
@@ -28,7 +28,7 @@ import { wait } from './connection.js';
  * @typedef {(call: Call) => Promise<Answer>} Send
  */
 
-const answerTimeoutMs = 15_000;
+const longestSilenceMs = 15_000;
 const maxRetries = 4;
 const maxRetryAfterMs = 10_000;
 // The statuses that are temporary if they have a Retry-After.
@@ -94,22 +94,20 @@ export function createClient({ connection, apiKey, log }) {
  * @param {string | undefined} key
  */
 async function sendOnce({ method, url, headers, body, signal }, key) {
-  const timeout = AbortSignal.timeout(answerTimeoutMs);
   try {
-    return await sendWithId(method, async (id) => {
-      const response = await fetch(url, {
-        method,
-        headers: {
-          accept: 'application/json',
-          'x-request-id': id,
-          ...headers,
-          ...(key !== undefined && { 'x-api-key': key }),
-        },
-        ...(body !== undefined && { body }),
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-        cache: 'no-store',
+    return await sendWithId(method, (id) => {
+      const sent = {
+        accept: 'application/json',
+        'x-request-id': id,
+        ...headers,
+        ...(key !== undefined && { 'x-api-key': key }),
+      };
+      const options = { method, headers: sent, signal, ...(body !== undefined && { body }) };
+      return receive(url, options, longestSilenceMs, async (response, parts) => {
+        let text = '';
+        for await (const part of parts) text += part;
+        return { response, text };
       });
-      return { response, text: await response.text() };
     });
   } catch {
     signal?.throwIfAborted();

@@ -66,6 +66,46 @@ export class Connection extends EventTarget {
 }
 
 const probeTimeoutMs = 3_000;
+/** When a part of a response last arrived. */
+let heardAtMs = Number.NEGATIVE_INFINITY;
+
+/**
+ * Sends a request, and passes on the parts of its text as they arrive. Fails if nothing arrives for some time: a long
+ * response over a slow network may take longer.
+ * @template T
+ * @param {URL} url
+ * @param {Omit<RequestInit, 'signal'> & { signal: AbortSignal | undefined }} options
+ * @param {number} silenceMs
+ * @param {(response: Response, parts: AsyncIterable<string>) => Promise<T>} read
+ * @returns {Promise<T>}
+ */
+export async function receive(url, { signal, ...options }, silenceMs, read) {
+  const silence = new AbortController();
+  const abort = () => silence.abort();
+  let timer = setTimeout(abort, silenceMs);
+
+  /** @param {Response} response */
+  async function* partsOf({ body }) {
+    // Safari cannot iterate over a stream.
+    const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
+      heardAtMs = performance.now();
+      clearTimeout(timer);
+      timer = setTimeout(abort, silenceMs);
+      yield part.value;
+    }
+  }
+
+  try {
+    const either = AbortSignal.any(signal === undefined ? [silence.signal] : [signal, silence.signal]);
+    const response = await fetch(url, { ...options, signal: either, cache: 'no-store' });
+    return await read(response, partsOf(response));
+  } finally {
+    clearTimeout(timer);
+    // After a failure, the connection must not stay open.
+    abort();
+  }
+}
 
 /**
  * Requests a path without an entry in the request log and without asking for a key.
@@ -86,9 +126,10 @@ export async function probe(path, apiKey) {
   }
 }
 
-/** @returns {Promise<boolean>} whether the server responds */
+/** @returns {Promise<boolean>} whether the server responds; a long response may delay the probe */
 async function isAnswering() {
-  return (await probe('health', undefined))?.status === 200;
+  const startMs = performance.now();
+  return (await probe('health', undefined))?.status === 200 || heardAtMs > startMs;
 }
 
 /**
