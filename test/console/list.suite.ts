@@ -229,6 +229,9 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
         .getByRole('status')
         .getByText('The response is not JSON, and may come from a proxy.')
         .waitFor();
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      const facts = await page.locator('.request-head').textContent();
+      assert.match(facts ?? '', /^200 GET \/users · [\d.]+ m?s$/, 'each fact is shown once');
     });
 
     await t.test(

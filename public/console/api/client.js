@@ -67,8 +67,8 @@ export function createClient({ connection, apiKey, log }) {
       const { response, text } = answer;
       const requestId = response.headers.get('x-request-id') ?? undefined;
       if (response.ok) {
-        entry.end(response.status, requestId);
         const data = text === '' ? undefined : parseBody(response, text);
+        entry.end(response.status, requestId);
         return { status: response.status, headers: response.headers, data };
       }
       const error = ApiError.from(response, text);
