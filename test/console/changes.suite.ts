@@ -438,6 +438,13 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await title.waitFor();
       await send(http, `PATCH ${posts[0]}`, { json: { title: 'First' } });
       await hasText(title, 'First');
+      await page.route('**/users/2', async (route) => {
+        const response = await route.fetch();
+        const { etag: _, ...headers } = response.headers();
+        await route.fulfill({ response, headers });
+      });
+      await page.evaluate("document.querySelector('#refresh-button').click()");
+      await page.getByText('User 2', { exact: true }).waitFor();
     });
 
     await t.test(

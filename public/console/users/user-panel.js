@@ -113,7 +113,9 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     const { id, name } = tagged.record;
     heading.textContent = name;
     document.title = `${name} · User ${id} · users-service`;
-    setText(facts, `User ${id} · version ${versionOf(tagged)}${note}`);
+    // A proxy may have removed the entity tag.
+    const version = versionOf(tagged);
+    setText(facts, `User ${id}${version ? ` · version ${version}` : ''}${note}`);
     editForm.show(tagged);
   }
 
