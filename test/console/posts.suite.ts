@@ -131,6 +131,11 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
       await send(http, `PATCH ${posts[1]}`, { json: { title: 'Longer' } });
       await page.getByRole('heading', { name: 'Longer' }).waitFor();
       assert.deepEqual(await isCut(), [true, false, false], 'a change of the post does not fold it');
+      const read = page.waitForResponse(`**${user}/posts?*`);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await read;
+      await page.locator('#post-list[aria-busy="false"]').waitFor();
+      assert.deepEqual(await isCut(), [true, false, false], 'reading the posts again does not fold it');
     });
 
     await t.test('the button for more posts leaves the focus on the heading if none are left', async () => {

@@ -61,21 +61,24 @@ export function createPostList(list, edit) {
   }
 
   /**
-   * Inserts posts by their ids. The post that is edited may be older than these.
-   * @param {readonly Post[]} posts
+   * Inserts an item by the id of its post. The post that is edited may be older than those that were read.
+   * @param {HTMLElement} made
    */
-  function append(posts) {
-    for (const post of posts) {
-      // A new post may already be listed when its response arrives, or the other way round.
-      if (itemOf(post) !== undefined) continue;
-      const older = [...list.children].find((shown) => Number(shown.getAttribute('data-id')) < post.id);
-      list.insertBefore(item(post), older ?? null);
-    }
+  function insert(made) {
+    const id = Number(made.dataset['id']);
+    // A new post may already be listed when its response arrives, or the other way round.
+    if (itemOf({ id }) !== undefined) return;
+    const older = [...list.children].find((shown) => Number(shown.getAttribute('data-id')) < id);
+    list.insertBefore(made, older ?? null);
   }
 
   return {
     itemOf,
-    append,
+
+    /** @param {readonly Post[]} posts */
+    append(posts) {
+      for (const post of posts) insert(item(post));
+    },
 
     /** Must be called before each read. */
     startRead() {
@@ -96,8 +99,10 @@ export function createPostList(list, edit) {
     replace(posts) {
       const focused = list.querySelector(':scope > :focus-within');
       const edited = list.querySelector('[data-editing]');
+      // An item that replaces one with its whole text shows it, too.
+      const made = posts.map(item);
       for (const shown of [...list.children]) if (shown !== edited) shown.remove();
-      append(posts);
+      for (const next of made) insert(next);
       if (focused === null || focused === edited) return;
       const same = itemOf({ id: Number(focused.getAttribute('data-id')) });
       if (same === undefined) byId('posts-heading', HTMLElement).focus();
