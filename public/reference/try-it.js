@@ -3,7 +3,7 @@ import { apiUrl } from '../console/api/connection.js';
 import { curlLine } from '../console/requests/curl.js';
 import { el, isEnabled, setEnabled } from '../console/ui/dom.js';
 import { explain } from '../console/ui/messages.js';
-import { text } from './document.js';
+import { list, text } from './document.js';
 import { codeBlock, copyButton, fold } from './elements.js';
 import { contentOf, exampleOf, exampleText, fillPath } from './examples.js';
 
@@ -22,7 +22,9 @@ const timeoutMs = 15_000;
  * @returns {HTMLElement}
  */
 export function tryIt(document, operation, apiKey) {
-  const view = fold('Try it', operation.method === 'GET' ? '' : 'changes the data of this service');
+  // An operation that never needs a key changes no data.
+  const isWrite = operation.method !== 'GET' && list(operation.details, 'security').length > 0;
+  const view = fold('Try it', isWrite ? 'changes the data of this service' : '');
   view.classList.add('try');
   // Most forms are never opened.
   view.addEventListener('toggle', () => view.append(form(document, operation, apiKey)), { once: true });
@@ -129,6 +131,8 @@ function request({ method, path }, fields, type, body) {
   const url = apiUrl(fillPath(path, values).slice(1));
   for (const { name, value } of at('query')) url.searchParams.append(name, value);
   const headers = Object.fromEntries(at('header').map(({ name, value }) => [name, value]));
+  for (const [name, value] of Object.entries(headers))
+    if (/[^\0-\xff]/.test(value)) throw new Error(`${name} has a character that no header can have.`);
   if (type !== undefined) headers['content-type'] = type;
   return { method, url: url.href, headers, body };
 }

@@ -202,6 +202,16 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       await form.getByRole('button', { name: 'Send request' }).click();
       assert.equal(await form.locator('input:invalid').count(), 1, `${task}: no record is chosen`);
     }
+    for (const [task, isWrite] of [
+      ['Create a post', true],
+      ['Echo a JSON value', false],
+    ] as const) {
+      const hint = article(page, task).getByText('changes the data of this service');
+      assert.equal(await hint.count(), isWrite ? 1 : 0, task);
+    }
+    await get.getByLabel('If-None-Match').fill('鍵');
+    await get.getByRole('button', { name: 'Send request' }).click();
+    await get.getByText('If-None-Match has a character that no header can have.').waitFor();
     const remove = article(page, 'Delete a user');
     await remove.getByLabel('id', { exact: true }).fill(' ');
     await remove.getByRole('button', { name: 'Send request' }).click();
