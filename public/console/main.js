@@ -71,7 +71,7 @@ const editForm = createEditForm(byId('edit-form', HTMLFormElement), userKind(use
   },
   drafted: ({ id }) => table.markUnsaved(id),
 });
-const posts = createPostsPanel(postsApi, choose, () => apiKey.ready());
+const posts = createPostsPanel(postsApi, choose, () => apiKey.ready(), table.markUnsaved);
 const panel = createUserPanel({
   users,
   editForm,

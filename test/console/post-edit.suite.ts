@@ -199,10 +199,12 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         await page.locator('.post').getByText('Unsaved').waitFor();
         await page.locator('[data-part="edit"]:focus').waitFor();
         await openUser(page, 'Bob');
+        const mark = page.locator(`tr[data-id="${ids.userId}"]`).getByText('Unsaved');
         await changePost(http, first, { title: 'Theirs', body: 'theirs' });
         await page.goto(`${http}/#/users/${ids.userId}`);
         await page.reload();
         await page.locator('.post').getByText('Unsaved').waitFor();
+        await mark.waitFor();
         await page.getByRole('button', { name: 'Edit Theirs' }).click();
         await form.getByText('Another person changed: title, text').waitFor();
         await page.setViewportSize({ width: 360, height: 740 });
@@ -214,6 +216,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
         assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');
         await form.getByRole('button', { name: 'Close' }).click();
         await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
+        assert.equal(await mark.count(), 0);
       },
     );
 

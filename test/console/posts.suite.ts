@@ -191,9 +191,12 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
         await announced(page, 'Added the post');
         assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);
+        const mark = page.locator('tr[data-id="5"]').getByText('Unsaved');
+        assert.equal(await mark.count(), 1);
         await form.getByRole('button', { name: 'Add post' }).click();
         await page.locator('.post').nth(1).waitFor();
         assert.equal(await form.getByLabel('Title').inputValue(), '');
+        assert.equal(await mark.count(), 0);
         assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
       },
     );

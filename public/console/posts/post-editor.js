@@ -20,9 +20,10 @@ import { announce, explain, nameText } from '../ui/messages.js';
  * @param {ReturnType<typeof createPostList>} parts.list
  * @param {Choose} parts.choose
  * @param {() => Promise<boolean>} parts.ready asks for an API key if one is needed
- * @param {() => void} parts.removed
+ * @param {(post: Post) => void} parts.drafted after a draft of this post was added or removed
+ * @param {(post: Post) => void} parts.removed
  */
-export function createPostEditor({ posts, list, choose, ready, removed }) {
+export function createPostEditor({ posts, list, choose, ready, drafted, removed }) {
   const form = byId('post-edit-form', HTMLFormElement);
   const home = byId('post-editor-home', HTMLElement);
   const dialog = byId('delete-post-dialog', HTMLDialogElement);
@@ -45,7 +46,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   const kind = postKind(posts);
   const editForm = createEditForm(form, kind, {
     choose,
-    drafted: list.markUnsaved,
+    drafted,
     changed(tagged, isDone) {
       if (opened?.record.id !== tagged.record.id) return list.update(tagged.record);
       opened = tagged;
@@ -73,7 +74,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     writeDraft(postDraftName(post), undefined);
     close();
     list.remove(post);
-    removed();
+    removed(post);
   }
 
   function leave() {

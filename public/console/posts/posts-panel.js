@@ -17,8 +17,9 @@ import { createPostList } from './post-list.js';
  * @param {PostsApi} posts
  * @param {Choose} choose
  * @param {() => Promise<boolean>} ready asks for an API key if one is needed
+ * @param {(userId: number) => void} drafted after a draft of a post of this user was added or removed
  */
-export function createPostsPanel(posts, choose, ready) {
+export function createPostsPanel(posts, choose, ready, drafted) {
   const heading = byId('posts-heading', HTMLElement);
   const list = byId('post-list', HTMLOListElement);
   const state = byId('posts-state', HTMLElement);
@@ -42,12 +43,17 @@ export function createPostsPanel(posts, choose, ready) {
     list: items,
     choose,
     ready,
-    removed() {
+    drafted(post) {
+      items.markUnsaved(post);
+      drafted(post.userId);
+    },
+    removed({ userId }) {
+      drafted(userId);
       empty.hidden = list.childElementCount > 0 || next !== undefined;
       moveFocus(heading);
     },
   });
-  const form = createPostForm(posts, (post) => {
+  const form = createPostForm(posts, drafted, (post) => {
     announce('Added the post');
     if (post.userId !== openId) return;
     items.prepend(post);
@@ -158,9 +164,10 @@ function idOf(item) {
 /**
  * The form that adds a post to the open user.
  * @param {PostsApi} posts
+ * @param {(userId: number) => void} drafted
  * @param {(post: Post) => void} created
  */
-function createPostForm(posts, created) {
+function createPostForm(posts, drafted, created) {
   const form = byId('post-form', HTMLFormElement);
   const compose = byId('post-compose', HTMLDetailsElement);
   const problem = byId('post-error', HTMLElement);
@@ -169,7 +176,9 @@ function createPostForm(posts, created) {
   let openId;
 
   form.addEventListener('input', () => {
+    if (openId === undefined) return;
     unsaved.hidden = !writeTyped(`post.${openId}`, readFields(form));
+    drafted(openId);
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
@@ -186,6 +195,7 @@ function createPostForm(posts, created) {
       // The form may have been reopened during the request, and other text typed.
       if (sameFields(draft, readDraft(name)?.fields ?? draft)) {
         writeDraft(name, undefined);
+        drafted(userId);
         if (openId === userId) {
           form.reset();
           unsaved.hidden = true;

@@ -107,7 +107,7 @@ export const deletedUsers = new Set();
 
 /** @param {number} userId a user that another person has deleted */
 export function markDeleted(userId) {
-  if (draftsOf(userId).length > 0) deletedUsers.add(userId);
+  if (hasDraftsOf(userId)) deletedUsers.add(userId);
 }
 
 /**
@@ -128,6 +128,11 @@ export function hasDrafts(openId) {
  */
 export function forgetDraftsOf(userId) {
   for (const name of draftsOf(userId)) session.write(name, undefined);
+}
+
+/** @param {number} userId */
+export function hasDraftsOf(userId) {
+  return draftsOf(userId).length > 0;
 }
 
 /** @param {number} userId */

@@ -1,7 +1,7 @@
 // @ts-check
 import { userFields } from '../api/resources.js';
 import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
-import { readDraft } from '../ui/memory.js';
+import { hasDraftsOf } from '../ui/memory.js';
 
 /** @import { User } from '../api/resources.js' */
 
@@ -100,7 +100,7 @@ export function createUserTable(addressOf, focusLost) {
     /** @param {number} id */
     has: (id) => rowOf(id) !== undefined,
 
-    /** @param {number} id a user whose draft was added or removed */
+    /** @param {number} id a user whose drafts, or those of its posts, were added or removed */
     markUnsaved(id) {
       const found = rowOf(id);
       if (found !== undefined) markUnsaved(found, id);
@@ -137,5 +137,5 @@ export function createUserTable(addressOf, focusLost) {
  * @param {number} id
  */
 function markUnsaved(row, id) {
-  part(row, 'unsaved', HTMLElement).textContent = readDraft(`user.${id}`) === undefined ? '' : 'Unsaved';
+  part(row, 'unsaved', HTMLElement).textContent = hasDraftsOf(id) ? 'Unsaved' : '';
 }
