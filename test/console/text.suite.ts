@@ -71,6 +71,22 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
         ['body', 'ltr'],
       ] as const)
         assert.equal(await styleOf(page, selector, 'direction'), direction);
+      await send(http, 'POST /users/3/posts', { json: { title: 'Two', body: 'فاطمة الفهرية\nFatima' } });
+      const text = page.locator('.post-body');
+      await page.getByRole('button', { name: 'Show 1 new post' }).click();
+      await text.waitFor();
+      const lines = await page.evaluate(`(() => {
+        const body = document.querySelector('.post-body');
+        const range = document.createRange();
+        return [0, 14].map((start) => {
+          range.setStart(body.firstChild, start);
+          range.setEnd(body.firstChild, start + 1);
+          const { left, right } = body.getBoundingClientRect();
+          const first = range.getBoundingClientRect();
+          return first.left - left < right - first.right ? 'left' : 'right';
+        });
+      })()`);
+      assert.deepEqual(lines, ['right', 'left'], 'each paragraph of a post begins at its own side');
     });
 
     await t.test('the text of users is not changed by saving another field', async () => {
