@@ -423,6 +423,13 @@ describe('writing log lines', () => {
     for (let n = 0; n < 100; n += 1) log.observe(request);
     await log.end();
     assert.deepEqual([log.all('event'), log.all('count')], [['dropped'], [100]]);
+    log.sink.writableLength = 0;
+    log.observe({ type: 'closed' });
+    assert.deepEqual(
+      log.all('event'),
+      ['dropped', 'closed'],
+      'a line that counts as lost is not written later',
+    );
   });
 
   it('ends only after a slow reader has accepted the number of lines that were lost', async () => {
