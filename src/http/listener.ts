@@ -64,7 +64,7 @@ export class HttpListener {
     // A response with `Connection: close`, or the error for a late or malformed request, is the last one. A request
     // after it is never started, but waits like others, so that reading pauses if many follow.
     const isDropped = connection.closing || connection.failure !== undefined;
-    if (!isDropped) connection.newest = response;
+    connection.newest = response;
     mergeChunks(message);
     const start = (mayBeFirst: boolean): void => {
       // Meanwhile, the host may have used the response. A destroyed one emits no `close` for the request.

@@ -149,7 +149,7 @@ export class HttpRequest {
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
     const mayContinue = waits && raw.httpVersion !== '1.0';
-    if (mayContinue && !response.headersSent && !response.destroyed) response.writeContinue();
+    if (mayContinue) response.writeContinue();
     const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;

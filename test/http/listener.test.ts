@@ -726,6 +726,28 @@ for (const [what, end] of [
   });
 }
 
+test('a pipelined request to which the host begins to respond before its turn is neither executed nor reported', async (t) => {
+  const { handle, called } = hanging();
+  const hello = t.mock.fn(() => json(200, 'hello'));
+  const observe = t.mock.fn();
+  const face = faceOf({ 'GET /hang': handle, 'GET /hello': hello }, { basePath: '', observe });
+  const server = createServer((message, response) => {
+    face.onRequest(message, response);
+    if (message.url === '/hello') response.write('from');
+  });
+  const wire = await Wire.open(t, (await listen(t, server)).port);
+  const [[, first]] = await Promise.all([once(server, 'request'), called, wire.write(head('GET /hang'))]);
+  const arrived = once(server, 'request');
+  wire.write(head('GET /hello'));
+  const [, second] = await arrived;
+  first.end('first');
+  assert.equal((await wire.next()).body, 'first');
+  second.end(' the host');
+  assert.equal((await wire.next()).body, 'from the host');
+  await until(() => second.closed, 'the second request has ended');
+  assert.deepEqual([hello.mock.callCount(), observe.mock.callCount(), face.inFlight], [0, 1, 0]);
+});
+
 test('while no memory is left, a waiting request with a long body fails before its handler runs', async (t) => {
   const called: string[] = [];
   const { handle, called: filled } = hanging();
