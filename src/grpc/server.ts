@@ -52,7 +52,7 @@ export class GrpcServer {
   setServing(serving: boolean): void {
     this.#serving = serving;
     const load = () => this.#load().catch(this.#reportFailure);
-    if (serving && this.#app === undefined) this.#loading = setTimeout(load, loadAfterMs);
+    if (serving) this.#loading = setTimeout(load, loadAfterMs);
     // Each caller of `#load` reports its failure.
     this.#app?.then((app) => app.setServing(this.#serving)).catch(() => undefined);
   }

@@ -151,9 +151,10 @@ describe('listen', () => {
 
   it('with an HTTP port in use fails and opens no port', async (t) => {
     const { port } = await takePort(t);
-    const { service } = make({ port });
+    const { service, events } = make({ port });
     const message = `127.0.0.1:${port} is in use`;
     await assert.rejects(service.listen(), { name: 'StartError', option: 'port', message });
+    assert.deepEqual(types(events), [], 'only an open port reports its errors as failures');
   });
 
   it('with a gRPC port in use fails and closes the HTTP port and the store', async (t) => {
@@ -161,11 +162,12 @@ describe('listen', () => {
     const { server, port } = await takePort(t);
     server.close();
     await once(server, 'close');
-    const { service } = make({ port, grpcPort });
+    const { service, events } = make({ port, grpcPort });
     await assert.rejects(service.listen(), {
       option: 'grpcPort',
       message: `127.0.0.1:${grpcPort} is in use`,
     });
+    assert.deepEqual(types(events), [], 'only an open port reports its errors as failures');
     await assertFree(port);
     await service.close();
     await assert.rejects(service.listen(), /listens once, and not after close/);
