@@ -56,14 +56,16 @@ function releaseConnections(worker: Worker): void {
   });
 }
 
+/** A message that cannot be sent emits `error`, for which the pool listens. */
 export function sendTo(worker: Worker, message: ToWorker): void {
-  if (worker.isConnected()) worker.send(message, () => undefined);
+  if (worker.isConnected()) worker.send(message);
 }
 
 /** The link to the primary; `undefined` in a process that is not a worker. */
 export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const { worker } = cluster;
   if (worker === undefined || env[workerVariable] === undefined) return undefined;
+  // Without the function, a failed send, such as after the death of the primary, would emit `error` on the process.
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
   const gather = coalesced(async (): Promise<MetricsSnapshot> => {

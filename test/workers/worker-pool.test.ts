@@ -150,6 +150,20 @@ describe('scrapes of the metrics', () => {
   });
 });
 
+it('a worker continues to run when its message to the primary is lost', (t) => {
+  const worker = fakeWorker();
+  // Like Node.js, which emits the event only if the sender does not handle the error.
+  const send = t.mock.fn((_message: unknown, done?: (error: Error) => void) => {
+    const error = new Error('the channel is closed');
+    if (done === undefined) worker.emit('error', error);
+    else done(error);
+  });
+  Object.assign(cluster, { worker: Object.assign(worker, { send }) });
+  t.after(() => Reflect.deleteProperty(cluster, 'worker'));
+  workerLink(asWorker)?.ready(ready.ready);
+  assert.equal(send.mock.callCount(), 1);
+});
+
 describe('the death of a worker during a replacement', () => {
   for (const [when, fails] of [
     ['all new ones start', false],
