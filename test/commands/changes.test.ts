@@ -13,7 +13,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { environment } from '../kit/process.ts';
+import { environment, withoutCoverage } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { watchAbortListeners } from '../support/abort-listeners.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -113,7 +113,8 @@ describe('users-service changes', () => {
     });
     const state = temporaryFile();
     const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
-    const ended = await runTool('sh', ['-c', 'ulimit -f 0; exec "$0" "$@"', ...args]);
+    const script = 'ulimit -f 0; exec "$0" "$@"';
+    const ended = await runTool('sh', ['-c', script, ...args], { env: withoutCoverage() });
     const stderr = `users-service: ${state}.new: file too large\n`;
     assert.deepEqual(ended, { code: 1, stdout: '{}\n', stderr });
   });
@@ -129,7 +130,7 @@ describe('users-service changes', () => {
     // 8 blocks of 512 or 1,024 bytes.
     const script = 'ulimit -f 8; exec "$0" "$@" >"$OUTPUT"';
     const { code, stderr } = await runTool('sh', ['-c', script, ...args], {
-      env: { ...environment(), OUTPUT: `${state}.lines` },
+      env: { ...withoutCoverage(), OUTPUT: `${state}.lines` },
     });
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: .*file too large/);

@@ -9,7 +9,7 @@ import { describeError } from '../../src/commands/errors.ts';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { urlForms } from '../../src/storage/open.ts';
-import { runMain } from '../kit/process.ts';
+import { runMain, withoutCoverage } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
@@ -452,7 +452,9 @@ describe('files and folders of options are checked before the database is create
         const given = readArguments(${JSON.stringify(args)}, command);
         await command.run(context, given).catch(({ message }) => stderr.write(message));
       }`;
-    const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', source]);
+    const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', source], {
+      env: withoutCoverage(),
+    });
     const problem = `--public must be a folder that can be read, not "${site}" (EACCES)`;
     assert.equal(stderr, problem);
     assert.ok(stdout.includes(`\nfail  ${problem}; `), stdout);

@@ -12,7 +12,7 @@ import type { Store } from '../../src/domain/repository.ts';
 import { openStore, type StoreOptions, storeSchemes } from '../../src/storage/open.ts';
 import { openTestPostgres, type TestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
-import { environment, runMain, startProcess, withoutGrpc } from '../kit/process.ts';
+import { environment, runMain, startProcess, withoutCoverage, withoutGrpc } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { closeAfter } from '../support/close-after.ts';
 import { runCommand } from '../support/command.ts';
@@ -468,7 +468,8 @@ describe('export and import', () => {
 
   it('print which temporary copy of the input cannot be written, for example on a full disk', async () => {
     const args = [process.execPath, main, 'import', '--database', newStore()];
-    const { code, stderr } = await runTool('sh', ['-c', 'ulimit -f 0; echo | "$0" "$@"', ...args]);
+    const script = 'ulimit -f 0; echo | "$0" "$@"';
+    const { code, stderr } = await runTool('sh', ['-c', script, ...args], { env: withoutCoverage() });
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: \S+\/users-import-\S+\/records\.ndjson: file too large\n$/);
   });

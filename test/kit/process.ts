@@ -12,6 +12,11 @@ export function environment(): NodeJS.ProcessEnv {
   return { PATH, ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }) };
 }
 
+/** The environment of a process that cannot write files, so that Node.js does not measure its coverage in one. */
+export function withoutCoverage(): NodeJS.ProcessEnv {
+  return { ...environment(), NODE_V8_COVERAGE: '' };
+}
+
 export interface ServiceProcess {
   readonly child: ChildProcess;
   readonly http: string;
