@@ -43,6 +43,15 @@ it('a SQLite file on a full disk is not opened, with the code of SQLite in the e
   await assert.rejects(openSqliteStore(path), /: database or disk is full \(code 13 of SQLite\)$/);
 });
 
+it('a SQLite file with the current schema is opened while another process writes', () => {
+  const path = join(temporaryFolder(), 'users.db');
+  writeFileSync(path, '');
+  using writer = connect(path, migrate);
+  writer.exec('PRAGMA query_only = OFF; BEGIN IMMEDIATE');
+  using db = connect(path, migrate);
+  assert.deepEqual(db.prepare('SELECT id FROM users').all(), []);
+});
+
 describe('a SQLite file of an earlier version', () => {
   for (const [version, sql] of Object.entries(versions)) {
     it(`of version ${version} keeps its rows and gets the current schema`, async (t) => {
