@@ -7,7 +7,7 @@ import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } fro
 import { type Handler, HttpRequest, type Listener } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
-import { send, sendError } from './send.ts';
+import { isLong, send, sendError } from './send.ts';
 
 export interface Route {
   readonly template: string;
@@ -199,7 +199,9 @@ export class HttpListener {
     if (priority === 'first') return void this.#send(request, reply);
     // The requests of a turn ran one after another, so they do not count as many while their replies wait.
     if (!isStream(reply.body)) request.uncount();
-    scheduler.addReply(() => this.#send(request, reply));
+    // A long body does not wait, because it counts for the memory budget only while it is sent.
+    if (isLong(reply.body)) this.#send(request, reply);
+    else scheduler.addReply(() => this.#send(request, reply));
   }
 
   /** Returns whether the reply continues in promises. */

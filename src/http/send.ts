@@ -157,8 +157,13 @@ function mustReadRest(message: IncomingMessage, staysOpen: boolean): boolean {
   return length > (staysOpen ? shortBodyBytes : 0) || (length > 0 && message.headers.expect !== undefined);
 }
 
+/** Whether a body is in memory and is written in slices. */
+export function isLong(body: Reply['body']): body is string | Uint8Array {
+  return body !== undefined && !isStream(body) && body.length > sliceBytes;
+}
+
 function sliced(body: Reply['body']): Reply['body'] {
-  if (body === undefined || isStream(body) || body.length <= sliceBytes) return body;
+  if (!isLong(body)) return body;
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   return { chunks: slices(bytes), length: bytes.length };
 }

@@ -229,15 +229,8 @@ for (const [what, count, length] of [
   });
 }
 
-test('a request that waits for its turn leaves the memory when its client disconnects', async (t) => {
-  const { face, events } = await startKit(t, { 'GET /hello': hello });
-  const responses: WeakRef<ServerResponse>[] = [];
-  const server = createServer((request, response) => {
-    responses.push(new WeakRef(response));
-    face.onRequest(request, response);
-    request.socket.destroy();
-  });
-  // Tasks wait while connections do.
+/** Lets tasks and replies wait, as they do while connections wait, for up to 2,048 turns of the event loop. */
+function blockScheduler(t: TestContext): void {
   let isBlocked = true;
   const block = (): void => {
     if (isBlocked) scheduler.addConnection(block);
@@ -246,6 +239,40 @@ test('a request that waits for its turn leaves the memory when its client discon
   t.after(() => {
     isBlocked = false;
   });
+}
+
+test('a reply with a long body does not wait, because only then its memory is limited', async (t) => {
+  const lengths = [64 * 1024, 64 * 1024 + 1];
+  const ready = Promise.withResolvers<void>();
+  const responses: ServerResponse[] = [];
+  const { port } = await startKit(t, {
+    'GET /{length}': async ({ response, params }) => {
+      responses.push(response);
+      await ready.promise;
+      return { status: 200, body: 'a'.repeat(Number(params['length'])) };
+    },
+  });
+  for (const length of lengths) (await Wire.open(t, port)).write(head(`GET /${length}`));
+  await until(() => responses.length === 2, 'both requests run');
+  blockScheduler(t);
+  ready.resolve();
+  for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+  const sent = responses.map(({ headersSent, req }) => [req.url, headersSent]);
+  assert.deepEqual(sent.toSorted(), [
+    [`/${lengths[0]}`, false],
+    [`/${lengths[1]}`, true],
+  ]);
+});
+
+test('a request that waits for its turn leaves the memory when its client disconnects', async (t) => {
+  const { face, events } = await startKit(t, { 'GET /hello': hello });
+  const responses: WeakRef<ServerResponse>[] = [];
+  const server = createServer((request, response) => {
+    responses.push(new WeakRef(response));
+    face.onRequest(request, response);
+    request.socket.destroy();
+  });
+  blockScheduler(t);
   const send = (): void => {
     const [near, far] = duplexPair();
     server.emit('connection', far);
