@@ -31,11 +31,13 @@ class FakeWorker extends EventEmitter {
   #start(): void {
     const { scheduler } = this.#host;
     if (!this.isAlive) return;
-    if (this.#host.isUnlucky(5)) return this.exit(1, null);
-    if (scheduler.oneIn(3)) return void scheduler.soon(() => this.#start());
-    this.isReady = true;
-    this.emit('message', ready);
-    if (this.#host.isUnlucky(5)) scheduler.soon(() => this.exit(null, 'SIGSEGV'));
+    if (this.#host.isUnlucky(5)) this.exit(1, null);
+    else if (scheduler.oneIn(3)) scheduler.soon(() => this.#start());
+    else {
+      this.isReady = true;
+      this.emit('message', ready);
+      if (this.#host.isUnlucky(5)) scheduler.soon(() => this.exit(null, 'SIGSEGV'));
+    }
   }
 
   isConnected(): boolean {
