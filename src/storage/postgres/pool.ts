@@ -59,8 +59,8 @@ export class PostgresPool {
     this.hosts = new HostSearch(settings);
     const feed = new ConnectionQueue(feedConnections, waitTimeoutMs, this.hosts);
     const pings = new ConnectionQueue(1, pingTimeoutMs, this.hosts);
-    const lend = () => feed.giveAway() ?? pings.giveAway();
-    this.#queues = { calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts, lend), feed, pings };
+    const calls = new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts, feed, pings);
+    this.#queues = { calls, feed, pings };
   }
 
   /** Runs work on a connection before the first call, without a limit on its time. */

@@ -19,7 +19,8 @@ export class ConnectionQueue {
   readonly size: number;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
-  readonly #lend: () => Connection | undefined;
+  /** The queues whose idle connections this one may take while it has none. */
+  readonly #lenders: readonly ConnectionQueue[];
   /** The number of open connections, idle or in use. */
   #opened = 0;
   /** How many more connections may be opened. */
@@ -33,32 +34,17 @@ export class ConnectionQueue {
   readonly #idle: Connection[] = [];
   readonly #waiting = new Map<(slot: Slot) => void, CallKind>();
 
-  /** `lend` returns an idle connection of another queue, which it then no longer has. */
-  constructor(
-    size: number,
-    waitTimeoutMs: number,
-    hosts: HostSearch,
-    lend = (): Connection | undefined => undefined,
-  ) {
+  constructor(size: number, waitTimeoutMs: number, hosts: HostSearch, ...lenders: ConnectionQueue[]) {
     this.size = size;
     this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#hosts = hosts;
-    this.#lend = lend;
+    this.#lenders = lenders;
   }
 
   /** Whether the queue has no connection, and the server has just refused it one. */
   get isRefused(): boolean {
     return this.#opened === 0 && performance.now() < this.#retryAt;
-  }
-
-  /** Removes an idle connection from the queue. */
-  giveAway(): Connection | undefined {
-    const idle = this.#idle.pop();
-    if (idle === undefined) return undefined;
-    this.#opened -= 1;
-    this.#unopened += 1;
-    return idle;
   }
 
   /** Resolves to a connection of the current generation, for the caller alone until it releases it. */
@@ -129,13 +115,15 @@ export class ConnectionQueue {
     }
   }
 
-  /** Moves an idle connection of another queue to this one if it has none. Returns whether it now has one. */
+  /** Takes an idle connection of another queue if this one has none. Returns whether it found one. */
   #borrow(): boolean {
-    const lent = this.#opened === 0 ? this.#lend() : undefined;
-    if (lent === undefined) return false;
-    this.#unopened -= 1;
+    const lender = this.#opened === 0 ? this.#lenders.find((other) => other.#idle.length > 0) : undefined;
+    if (lender === undefined) return false;
+    this.#idle.push(...lender.#idle.splice(-1));
     this.#opened += 1;
-    this.#idle.push(lent);
+    this.#unopened -= 1;
+    lender.#opened -= 1;
+    lender.#unopened += 1;
     return true;
   }
 
