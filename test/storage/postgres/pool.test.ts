@@ -897,19 +897,25 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     it(`take the connection of ${what} if that is the only one, and share it`, async (t) => {
       let now = 1_000;
       t.mock.method(performance, 'now', () => now);
+      let attempts = 0;
       const room = roomFor(1);
-      const driver = fakeDriver(answerSoon, room.connect);
-      const pool = poolOf(driver, { ...settings, poolSize: 1, waitTimeoutMs: 60_000 });
+      const driver = fakeDriver(answerSoon, async () => {
+        attempts += 1;
+        await room.connect();
+      });
+      const pool = poolOf(driver, { ...settings, poolSize: 2, waitTimeoutMs: 60_000 });
       await send(pool);
-      await Promise.all(Array.from({ length: 10 }, () => sendWrite(pool)));
-      const sendAll = () => Promise.all([sendPing(pool), sendFeedRead(pool), sendRead(pool), sendRead(pool)]);
+      const readAll = () => Promise.all(Array.from({ length: 10 }, () => sendRead(pool)));
+      await Promise.all([readAll(), sendWrite(pool)]);
+      const sendAll = () => Promise.all([sendPing(pool), sendFeedRead(pool), readAll()]);
       await sendAll();
       room.most = 10;
+      const before = attempts;
       await sendAll();
-      assert.equal(room.opened, 1);
+      assert.deepEqual([attempts - before, room.opened], [0, 1]);
       now += 200;
       await sendAll();
-      assert.equal(room.opened, 3, 'the ping and the feed have connections of their own again');
+      assert.equal(room.opened, 4, 'the ping, the feed and the calls have connections of their own again');
       await pool.close();
     });
   }
