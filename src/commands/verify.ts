@@ -59,17 +59,23 @@ export const verify: Command = {
       });
       testTransfer('the store', open);
     }, concurrency);
-    return await printResults(tests, context.stdout);
+    return await printResults(tests, context.stdout, cleanup);
   },
 };
 
-/** Prints a line for each test that failed and for each subject. Resolves to the exit code. */
-async function printResults(results: ReturnType<typeof runTests>, stdout: Writable): Promise<number> {
+/** Prints a line for each test that failed and for each subject, until a signal. Resolves to the exit code. */
+async function printResults(
+  results: ReturnType<typeof runTests>,
+  stdout: Writable,
+  cleanup: AsyncDisposableStack,
+): Promise<number> {
   let [current, passed, failed, code] = ['', 0, 0, 0];
   const errors: unknown[] = [];
   // A runner whose results are not read to the end keeps the process alive.
-  const print = (level: 'ok' | 'fail', text: string) =>
-    printResult(stdout, level, text).catch((error) => errors.push(error));
+  const print = async (level: 'ok' | 'fail', text: string) => {
+    // A test fails because of the signal, not because of the database.
+    if (!cleanup.disposed) await printResult(stdout, level, text).catch((error) => errors.push(error));
+  };
   const summarize = async () => {
     if (failed > 0) await print('fail', `${current}: ${failed} of ${passed + failed} tests failed`);
     else if (passed > 0) await print('ok', `${current}: ${passed} tests`);
