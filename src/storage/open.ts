@@ -66,12 +66,10 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
-export const urlForms = storeSchemes.map(({ form }) => form).join(' or ');
+const formsOf = (schemes: readonly StoreScheme[]) => schemes.map(({ form }) => form).join(' or ');
+export const urlForms = formsOf(storeSchemes);
 /** The forms of the URLs of stores whose data outlives the process. */
-export const persistentUrlForms = storeSchemes
-  .filter(({ persistent }) => persistent)
-  .map(({ form }) => form)
-  .join(' or ');
+export const persistentUrlForms = formsOf(storeSchemes.filter(({ persistent }) => persistent));
 
 /** What the URL of a store must be; `undefined` if it is valid. */
 export function unmetUrlRequirement(url: string): string | undefined {
