@@ -28,7 +28,8 @@ export function createProgress(sink: ProgressSink, label: string, total?: number
     return `${label} ${bar}${Math.floor(share * 100)} % (${count(latest)} of ${count(total)}, ${speed}${left})`;
   };
   const show = (ending: string): void => {
-    const columns = sink.columns ?? 120;
+    // 0 is an unknown width too, as in a container.
+    const columns = sink.columns || 120;
     // A line that wraps could not be overwritten: `\r` returns only to the start of its last part. The escape sequence
     // erases the rest of an earlier, longer line.
     sink.write(isTTY ? `\r${line().slice(0, columns - 1)}\u001b[K${ending}` : `${line()}\n`);

@@ -49,8 +49,10 @@ it('is never wider than the terminal, so that its line does not wrap', () => {
 
 it('has 119 characters at most on a terminal of unknown width', () => {
   const { columns: _, ...terminal } = sink(true);
-  createProgress(terminal, 'x'.repeat(200)).update(1);
-  assert.deepEqual(terminal.written, [`\r${'x'.repeat(119)}\u001b[K`]);
+  for (const one of [terminal, { ...terminal, columns: 0 }]) {
+    createProgress(one, 'x'.repeat(200)).update(1);
+    assert.deepEqual(terminal.written.splice(0), [`\r${'x'.repeat(119)}\u001b[K`]);
+  }
 });
 
 for (const [isTTY, everyMs] of [
