@@ -241,5 +241,21 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
       held.resolve();
       await read;
     });
+
+    await t.test('a page says that one of its scripts was lost, and can be loaded again', async (t) => {
+      expectAway(t, http);
+      for (const [address, script, content] of [
+        ['/#/', 'edit/save.js', '#user-rows a'],
+        ['/api.html', 'reference/samples.js', 'article'],
+      ] as const) {
+        await page.route(`**/${script}`, (route) => route.abort('connectionreset'), { times: 1 });
+        await page.goto('about:blank');
+        await page.goto(http + address);
+        const message = page.getByRole('alert').filter({ hasText: 'could not be loaded completely' });
+        await message.getByRole('button', { name: 'Reload' }).click();
+        await page.locator(content).first().waitFor();
+        assert.equal(await message.count(), 0);
+      }
+    });
   });
 });

@@ -5,7 +5,7 @@ import { openForwarder } from '../kit/forwarder.ts';
 import * as support from '../support/service.ts';
 import { expectAway, isKnown } from './pages.ts';
 
-// The console has 37 files. Loading them takes more processor time than a short test, so a page keeps them for
+// The console has 38 files. Loading them takes more processor time than a short test, so a page keeps them for
 // its next test. The service lets browsers keep no file without a check, which the tests of static files cover.
 subscribe('http.server.response.created', (message) => {
   const { request, response } = message as { request: { url: string }; response: ServerResponse };
