@@ -95,7 +95,7 @@ function replacements(node: ts.Node): (readonly [node: ts.Node, to: string])[] {
 
 const postgres = await startPostgres({ max_connections: '200' });
 process.env['TEST_DATABASE_URL'] = postgres.server.url();
-const folders = '{config,domain,http,rest,grpc,storage,service,commands,openapi,embedding,telemetry}';
+const folders = '{config,domain,http,rest,grpc,storage,service,commands,workers,openapi,embedding,telemetry}';
 for (const test of globSync(`test/${folders}{,/**/*}.test.ts`, { cwd })) {
   if (performance.now() > deadline || state.judges[test] !== undefined) continue;
   const start = performance.now();

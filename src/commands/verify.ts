@@ -36,7 +36,6 @@ export const verify: Command = {
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;
     const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
-      if (cleanup.disposed) throw new Error('stopped by a signal');
       // A test that failed may have left its store open.
       const store = await adopt(cleanup, openStore(at, { ...patience, ...options }), (opened) =>
         opened.close().catch(() => undefined),
