@@ -110,7 +110,8 @@ const api = new API({ cwd });
 const openProjects = [join(cwd, 'tsconfig.json')];
 const compile = (...changed: string[]) =>
   api.updateSnapshot({ openProjects, fileChanges: { changed } }).getProjects()[0]?.program;
-const mutants = globSync('src/{domain,http,rest,grpc,storage,telemetry}/**/*.ts', { cwd }).flatMap((file) => {
+const sources = ['src/*.ts', 'src/{commands,domain,grpc,http,rest,storage,telemetry,workers}/**/*.ts'];
+const mutants = globSync(sources, { cwd }).flatMap((file) => {
   const changes: ReturnType<typeof replacements> = [];
   const visit = (node: ts.Node): void => {
     if (ts.isTypeNode(node)) return;
@@ -124,11 +125,13 @@ const mutants = globSync('src/{domain,http,rest,grpc,storage,telemetry}/**/*.ts'
     const line = (before + source.slice(start).split('\n', 1)).trim();
     const key = JSON.stringify([file, line, before.length, node.getText(), to]);
     const changed = source.slice(0, start) + to + source.slice(node.end);
-    return { rank: hash('sha256', seed + key), key, file, line, source, changed };
+    return [key, { rank: hash('sha256', seed + key), file, line, source, changed }] as const;
   });
 });
 let [judged, living] = [0, 0];
-for (const { key, file, line, source, changed } of mutants.sort((a, b) => (a.rank < b.rank ? -1 : 1))) {
+// A condition that is a comparison has the same mutants twice.
+const order = [...new Map(mutants)].sort(([, a], [, b]) => (a.rank < b.rank ? -1 : 1));
+for (const [key, { file, line, source, changed }] of order) {
   if (judged === count || performance.now() > deadline) break;
   const path = join(cwd, file);
   writeFileSync(path, changed);
