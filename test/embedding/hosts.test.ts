@@ -278,6 +278,31 @@ it('sends long replies by an adapter for serverless hosts, whose sockets have no
   }
 });
 
+/** Sends a GET as `@codegenie/serverless-express` does; resolves to the text of the response. */
+async function callByAdapter(
+  users: ReturnType<typeof createRequestListener>,
+  url: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const head = { method: 'GET', url, httpVersion: '1.1', headers: { host: 'h', ...headers }, complete: true };
+  const request = Object.assign(new IncomingMessage({} as Socket), head);
+  const response = new ServerResponse(request);
+  let sent = '';
+  const nothing = () => undefined;
+  const socket = {
+    ...{ _writableState: {}, writable: true, on: nothing, removeListener: nothing, destroy: nothing },
+    ...{ cork: nothing, uncork: nothing },
+    write(data: string | Uint8Array, ...others: readonly unknown[]) {
+      sent += data;
+      for (const done of others) if (typeof done === 'function') done();
+    },
+  };
+  response.assignSocket(socket as unknown as Socket);
+  users(request, response);
+  await until(() => response.writableEnded, 'the response has ended');
+  return sent;
+}
+
 it('ends each request of an adapter for serverless hosts, whose responses emit no close', async () => {
   const events: ServiceEvent[] = [];
   const users = createRequestListener({
@@ -286,30 +311,19 @@ it('ends each request of an adapter for serverless hosts, whose responses emit n
     limits: { maxInFlight: 2 },
     observe: (event) => events.push(event),
   });
-  const call = async (url: string): Promise<string> => {
-    const head = { method: 'GET', url, httpVersion: '1.1', headers: { host: 'h' }, complete: true };
-    const request = Object.assign(new IncomingMessage({} as Socket), head);
-    const response = new ServerResponse(request);
-    let sent = '';
-    // As `@codegenie/serverless-express` makes it.
-    const nothing = () => undefined;
-    const socket = {
-      ...{ _writableState: {}, writable: true, on: nothing, removeListener: nothing, destroy: nothing },
-      ...{ cork: nothing, uncork: nothing },
-      write(data: string | Uint8Array, ...others: readonly unknown[]) {
-        sent += data;
-        for (const done of others) if (typeof done === 'function') done();
-      },
-    };
-    response.assignSocket(socket as unknown as Socket);
-    users(request, response);
-    await until(() => response.writableEnded, 'the response has ended');
-    return sent;
-  };
-  for (const id of [1, 2, 3]) assert.match(await call(`/users/${id}`), /^HTTP\/1.1 404 /);
-  assert.match(await call('/metrics'), /^users_service_requests_in_flight\{face="http"\} 1$/m);
+  for (const id of [1, 2, 3]) assert.match(await callByAdapter(users, `/users/${id}`), /^HTTP\/1.1 404 /);
+  const inFlight = /^users_service_requests_in_flight\{face="http"\} 1$/m;
+  assert.match(await callByAdapter(users, '/metrics'), inFlight);
   const statuses = events.map((event) => event.type === 'request' && event.status);
   assert.deepEqual(statuses, [404, 404, 404, 200]);
+});
+
+it('returns a batch of changes by an adapter for serverless hosts, which cannot tell when a client leaves', async () => {
+  const repository = createMemoryStore();
+  await repository.users.create({ name: 'Ada' });
+  const users = createRequestListener({ repository, publicDir: false });
+  const sent = await callByAdapter(users, '/changes', { accept: 'text/event-stream' });
+  assert.match(sent, /^HTTP\/1.1 200 .*application\/cloudevents-batch\+json.*"subject":"users\/1".*\]$/s);
 });
 
 it('reports the status of the requests of inject, with which Fastify tests its hosts', async (t) => {
