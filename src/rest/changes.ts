@@ -28,8 +28,8 @@ export function changes(followers: Followers): Handler {
     // An empty one is that of a client without a last event (HTML Standard, 9.2.2).
     const resumed = request.header('last-event-id') ?? '';
     const after = resumed === '' ? given : parseChangePosition('Last-Event-ID', resumed);
-    // Without events of its connection, as on serverless hosts, a stream would never end.
-    const canFollow = typeof request.raw.socket.once === 'function';
+    // The stream would never end if its socket has no events, as on serverless hosts.
+    const canFollow = typeof request.response.socket?.once === 'function';
     const isStream = canFollow && prefers(request.header('accept'), streamType, otherTypes);
     // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : Math.min(filter.limit, maxReadRows);
