@@ -7,7 +7,7 @@ import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, type StoreOptions, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, cleanUps, print, wrap, write } from './command-line.ts';
-import { failedAt, UsageError, usageOf } from './errors.ts';
+import { failedAt, UsageError, usageOf, withoutPasswords } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress } from './progress.ts';
 import { countOf, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
@@ -187,7 +187,9 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
       added += await importBatch(store, batch);
     });
     if (imported.sha256 !== sha256) throw new Error('the file changed while it was imported');
-    await print(stdout, `imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
+    // Names the store: by default, it is in the working folder, and new if it was missing.
+    const result = `imported ${added} new of ${countText(records)} into ${withoutPasswords(url)}`;
+    await print(stdout, `${result}, sha256 ${sha256}\n`);
   },
 };
 

@@ -149,7 +149,9 @@ describe('export and import', () => {
 
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
     assert.equal(imported.code, 0, imported.stderr);
-    assert.match(imported.stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
+    const [result, digest = ''] = imported.stdout.split(', sha256 ');
+    assert.equal(result, `imported 10 new of 10 records into ${b}`);
+    assert.match(digest, /^[0-9a-f]{64}\n$/);
     const again = await runCommand(['export', '--database', b]);
     assert.equal(again.stdout, exported.stdout);
 
@@ -417,6 +419,16 @@ describe('export and import', () => {
     assert.equal((await store.users.create({ name: 'Grace' })).value.id, 2);
   });
 
+  it('name the store of an import, without its password', async () => {
+    const url = await createDatabase();
+    const input = '{"type":"user","id":1,"name":"Ada"}';
+    const { stdout } = await runCommand(['import', '--partial', '--database', url], { input });
+    const { password } = new URL(url);
+    assert.notEqual(password, '');
+    const shown = url.replace(`:${password}@`, ':(hidden)@');
+    assert.ok(stdout.startsWith(`imported 1 new of 1 record into ${shown}, sha256 `), stdout);
+  });
+
   it('work with npm as described in the README', async (t) => {
     if (!hasTool('npm')) return t.skip('npm is not installed');
     const readme = await readFile(join(checkout, 'README.md'), 'utf8');
@@ -427,7 +439,7 @@ describe('export and import', () => {
     const sh = `${prefix} export --database ${a} > ${file} && ${prefix} import --database ${b} < ${file}`;
     const { code, stdout, stderr } = await runTool('sh', ['-c', sh], { cwd: checkout });
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
+    assert.match(stdout, /^imported 10 new of 10 records into sqlite:\S+, sha256 [0-9a-f]{64}\n$/);
   });
 
   it('read a path that is a pipe, which can be read only once', async () => {
@@ -436,7 +448,7 @@ describe('export and import', () => {
     const sh = ['-c', `echo '${user}' | ${command}`, 'sh', process.execPath, main, database];
     const { code, stdout, stderr } = await runTool('sh', sh);
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^imported 1 new of 1 record, /);
+    assert.match(stdout, /^imported 1 new of 1 record into \S+, /);
   });
 
   it('remove their temporary copy of the input after the import', async () => {
@@ -539,7 +551,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
       input: `\uFEFF${user}`,
     });
     assert.equal(code, 0);
-    assert.match(stdout, /^imported 1 new of 1 record, /);
+    assert.match(stdout, /^imported 1 new of 1 record into \S+, /);
   });
 
   it('also with --partial if it is empty or damaged', async () => {
@@ -626,7 +638,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     assert.equal(rejected.code, 1);
     assert.match(rejected.stderr, /^users-service: line 1 is longer than 262144 bytes$/m);
     const { stdout, stderr } = await runCommand(args, { input: `${user.padEnd(262_144)}\n` });
-    assert.match(stdout, /^imported 1 new of 1 record, /, stderr);
+    assert.match(stdout, /^imported 1 new of 1 record into \S+, /, stderr);
   });
 
   it('but accepts the longest record, with each character escaped, and lines that end with CR LF', async () => {
@@ -634,7 +646,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     const post = `{"type":"post","id":1,"userId":1,"title":"${escaped(200)}","body":"${escaped(10_000)}"}`;
     const args = ['import', '--partial', '--database', newStore()];
     const { stdout, stderr } = await runCommand(args, { input: `${user}\r\n${post}\r\n` });
-    assert.match(stdout, /^imported 2 new of 2 records, /, stderr);
+    assert.match(stdout, /^imported 2 new of 2 records into \S+, /, stderr);
   });
 
   it('rejects a missing file', async () => {
