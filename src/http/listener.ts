@@ -110,18 +110,14 @@ export class HttpListener {
     }
   }
 
+  /** Reports a request, once. `isSent`: whether all of its response was sent. */
   #end(request: HttpRequest, isSent: boolean): void {
     if (request.hasEnded) return;
     request.release();
     const now = performance.now();
-    this.#report(request, now, isSent);
-    request.connection.end(request.raw, request.response, now);
-  }
-
-  #report(request: HttpRequest, now: number, isSent: boolean): void {
-    const { id, method, response, startedAt, template, keyName } = request;
+    const { id, method, raw, response, connection, startedAt, template, keyName } = request;
     const { longLived, holdsMemory, failedStatus } = request;
-    const { url = '' } = request.raw;
+    const { url = '' } = raw;
     // If a part of its body or its reply is still in memory, the request was cut off.
     const hasFailed = holdsMemory || (failedStatus !== undefined && failedStatus >= 500);
     // A client ends an endless reply by disconnecting.
@@ -140,6 +136,7 @@ export class HttpListener {
       key: keyName,
       longLived,
     });
+    connection.end(raw, response, now);
   }
 
   // Every error of a request becomes a route that fails.
