@@ -23,10 +23,10 @@ const resourceExhausted = 8;
 const maxTurns = 1_000;
 // Nearly all calls are of this method. They skip a check that only calls of other methods need.
 const mainPath = '/Users/GetUser';
-// The headers that the service and grpc-js use.
+// The headers that the service, grpc-js and the tracing of a host use.
 // biome-ignore format: one line for each name is longer to read.
 const usedHeaders = [
-  'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', idName, 'traceparent',
+  'content-type', 'grpc-timeout', 'grpc-encoding', 'x-api-key', idName, 'traceparent', 'tracestate', 'baggage',
 ];
 // A timeout of several days. grpc-js keeps 32 bits of its ms, so a longer one may end the call at once.
 const longTimeout = /^0*[1-9](?:\d{2,}H|\d{4,}M|\d{6,}S)/;

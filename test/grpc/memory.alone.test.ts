@@ -165,7 +165,7 @@ test('an unfinished message is passed on at the end of its stream, so that grpc-
   assert.deepEqual(Buffer.concat(passed), beginning);
 });
 
-test('a call keeps only the metadata that the service reads, so that grpc-js does not parse the rest', async () => {
+test('a call keeps only the metadata that the service or its host reads, so that grpc-js does not parse the rest', async () => {
   const limits = limitStreams(
     () => new Socket(),
     () => undefined,
@@ -180,6 +180,8 @@ test('a call keeps only the metadata that the service reads, so that grpc-js doe
     'x-api-key': 'key',
     'x-request-id': 'a-1',
     traceparent: '00-1-2-01',
+    tracestate: 'a=1',
+    baggage: 'b=2',
   };
   const headers = { ...read, 'a-bin': ','.repeat(128), b: 'c', 'x-request-idx': 'a-2' };
   channel('http2.server.stream.created').publish({ stream, headers });
