@@ -131,6 +131,8 @@ export class PostgresPool {
       return await this.#start(call, (send) => send(sql));
     } catch (caught) {
       if (!signal.aborted) throw caught;
+      // If this process was paused, the response has arrived but is not read yet. Afterwards the call has no connection.
+      await nextTurn();
       // The network may have lost the route of this and all older connections. Then no packet reports their failure.
       const { connection } = call;
       if (connection && !this.hosts.isServing(startedAt, connection)) this.hosts.discard(connection);

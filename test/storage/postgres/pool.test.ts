@@ -1552,6 +1552,30 @@ for (const [first, expected, effect] of [
   });
 }
 
+it('a ping whose answer has arrived, but is read after its time limit, ends no connection', async (t) => {
+  const aborter = new AbortController();
+  t.mock.method(AbortSignal, 'timeout', () => aborter.signal);
+  const connect = t.mock.fn(async () => {});
+  const { driver, statements, answer } = heldDriver(connect);
+  const pool = poolOf(driver, settings);
+  const read = sendRead(pool);
+  await until(() => statements.length === 1, 'the read runs');
+  answer();
+  await read;
+  const ping = sendPing(pool);
+  await until(() => statements.length === 2, 'the ping runs');
+  // As after a pause of the process: its timers run before it reads its sockets.
+  setImmediate(answer);
+  aborter.abort(new DOMException('', 'TimeoutError'));
+  await assert.rejects(ping, noAnswer);
+  const next = sendRead(pool);
+  await until(() => statements.length === 3, 'the next read runs');
+  answer();
+  await next;
+  assert.equal(connect.mock.callCount(), 2);
+  await pool.close();
+});
+
 it('a statement that runs for 100 ms after its call was aborted loses its connection', async (t) => {
   const hung = Promise.withResolvers<object>();
   const driver = fakeDriver(() => hung.promise);
