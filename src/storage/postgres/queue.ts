@@ -23,8 +23,8 @@ export class ConnectionQueue {
   readonly #lenders: readonly ConnectionQueue[];
   /** The number of open connections, idle or in use. */
   #opened = 0;
-  /** How many more connections may be opened. */
-  #unopened: number;
+  /** How many more connections calls are about to open. */
+  #opening = 0;
   /** When to request one more connection again from a server that refused it; 0 if it refused none. */
   #retryAt = 0;
   /** How many usable connections calls have released. */
@@ -36,7 +36,6 @@ export class ConnectionQueue {
 
   constructor(size: number, waitTimeoutMs: number, hosts: HostSearch, ...lenders: ConnectionQueue[]) {
     this.size = size;
-    this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#hosts = hosts;
     this.#lenders = lenders;
@@ -72,12 +71,11 @@ export class ConnectionQueue {
   /** Takes a slot back. Of the waiting calls that may use a free slot, the first gets one. */
   release(slot: Slot, kind: CallKind): void {
     if (kind === 'write') this.#writes -= 1;
-    if (slot === 'unopened') this.#unopened += 1;
+    if (slot === 'unopened') this.#opening -= 1;
     else if (this.#hosts.isUsable(slot)) {
       this.#idle.push(slot);
       this.#served[kind] += 1;
     } else {
-      this.#unopened += 1;
       this.#opened -= 1;
       // A lost connection may be replaced at once, even while the server refuses additional ones.
       this.#retryAt = Math.min(this.#retryAt, performance.now());
@@ -104,6 +102,7 @@ export class ConnectionQueue {
       const connection = await this.#hosts.open();
       this.#retryAt = 0;
       if (connection === undefined) return 'unopened';
+      this.#opening -= 1;
       this.#opened += 1;
       this.#serveWaiting();
       return connection;
@@ -121,9 +120,7 @@ export class ConnectionQueue {
     if (lender === undefined) return false;
     this.#idle.push(...lender.#idle.splice(-1));
     this.#opened += 1;
-    this.#unopened -= 1;
     lender.#opened -= 1;
-    lender.#unopened += 1;
     return true;
   }
 
@@ -143,9 +140,9 @@ export class ConnectionQueue {
   /** An idle connection, or else the right to open one, which would be one more than the open ones. */
   #takeFree(kind: CallKind): Slot | undefined {
     const idle = this.#mayUse(kind) ? this.#idle.pop() : undefined;
-    const opens =
-      idle === undefined && this.#unopened > 0 && this.#mayUse(kind, this.size) && this.#takeAttempt();
-    if (opens) this.#unopened -= 1;
+    const hasRoom = this.#opened + this.#opening < this.size;
+    const opens = idle === undefined && hasRoom && this.#mayUse(kind, this.size) && this.#takeAttempt();
+    if (opens) this.#opening += 1;
     const slot = opens ? 'unopened' : idle;
     if (slot !== undefined && kind === 'write') this.#writes += 1;
     return slot;
