@@ -224,7 +224,7 @@ test('the documentation has the numbers of connections to PostgreSQL', () => {
   const pool = sourceOf('storage/postgres/pool');
   const [calls] = storeNumbers.poolSize;
   const feed = numberIn(pool, /^export const feedConnections = (\d+);/m);
-  const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
+  const pings = numberIn(pool, /^ {4}const pings = new ConnectionQueue\((\d+),/m);
   const { rows } = tableOf('connections');
   const numbers = [calls, feed, pings].map((number) => [number, number]);
   const shown = rows.map((cells) => cells.slice(1).map(Number));
