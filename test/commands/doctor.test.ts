@@ -283,6 +283,14 @@ describe('users-service doctor', () => {
       assert.deepEqual((await examine('--grpc-port', 'off')).problems, warnings.slice(0, 1));
     });
 
+    it('takes any program for the service on a port that the Fetch standard blocks, such as 6000', async (t) => {
+      const reason = await fetch('http://127.0.0.1:6000').catch((error) => error);
+      const { port } = await listen(t, createServer());
+      t.mock.method(globalThis, 'fetch', async () => Promise.reject(reason));
+      const { code } = await doctor(['--database', 'memory:', '--port', `${port}`, '--grpc-port', 'off']);
+      assert.equal(code, 0);
+    });
+
     it('reads only the beginning of a long response of another program', async (t) => {
       const sent = Promise.withResolvers<number>();
       const program = createHttpServer((_, response) => sent.resolve(sendLongBody(response)));
