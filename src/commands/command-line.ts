@@ -103,7 +103,7 @@ export async function printResult(stream: Writable, level: 'ok' | 'warn' | 'fail
   await print(stream, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
 }
 
-// Longer than each response that a command needs whole.
+// Every response that a command must read to its end is shorter.
 const maxBodyLength = 65_536;
 
 /** The body of a response as text, or its beginning: another program than the service may send one without an end. */

@@ -373,7 +373,7 @@ describe('files and folders of options are checked before the database is create
       [],
       // Some tools write line breaks of a variable as \\n.
       {
-        TLS_CERT: `-----BEGIN CERTIFICATE-----\n${'x'.repeat(300)}`,
+        TLS_CERT: 's3cret'.repeat(50),
         TLS_KEY: '-----BEGIN PRIVATE KEY-----\\ns3cret',
       },
       [
