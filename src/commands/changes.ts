@@ -117,7 +117,7 @@ function isTemporary(error: unknown, url: URL): boolean {
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
-  if (url === null || !/^https?:$/.test(url.protocol))
+  if (url === null || !/^https?:/.test(url.protocol))
     throw new UsageError('--url must be the address of a service, such as http://127.0.0.1:3000');
   if (url.username || url.password || /[?#]/.test(base))
     throw new UsageError('--url must have no user, password, query or fragment');
