@@ -1,18 +1,29 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { after, describe, it } from 'node:test';
 import { promisify } from 'node:util';
-import { run } from '../../src/commands/commands.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain } from '../kit/process.ts';
-import { quietProcess, runCommand } from '../support/command.ts';
+import { runCommand } from '../support/command.ts';
 import { temporaryFolder } from '../support/temporary.ts';
+
+const commands = new URL('../../src/commands/commands.ts', import.meta.url);
+const runner = new URL('../../src/conformance/run-tests.ts', import.meta.url);
+
+/** Runs a module in a process of its own, and resolves to the lines that it prints. */
+async function runScript(source: string): Promise<string[]> {
+  const script = join(temporaryFolder(), 'run.mjs');
+  await writeFile(script, source);
+  const { stdout } = await promisify(execFile)(process.execPath, [script], {
+    env: environment(),
+    timeout: 60_000,
+  });
+  return stdout.trimEnd().split('\n');
+}
 
 describe('users-service verify', async () => {
   const postgres = await openTestPostgres();
@@ -82,42 +93,40 @@ describe('users-service verify', async () => {
     await assert.rejects(running, { code: 1, stderr: /^users-service: ENOSPC: / });
   });
 
-  for (const turns of [0, 1, 2, 4, 8, 16, 32]) {
+  for (const turns of [0, 1, 2, 16]) {
     it(`removes its files and blames no test after SIGINT in turn ${turns} of the event loop`, async () => {
       const folder = temporaryFolder();
-      const stdout = new PassThrough();
-      const output = text(stdout);
-      const exited = Promise.withResolvers<number>();
-      const interrupt = async (handle: () => unknown) => {
-        for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve));
-        await undefined;
-        handle();
-        // npm passes on a signal that the terminal has already sent.
-        handle();
-      };
-      const running = run({
-        ...quietProcess(),
-        args: ['verify', '--database', `sqlite:${join(folder, 'users.db')}`],
-        stdout,
-        stderr: new PassThrough().resume(),
-        onSignal: (signal, handle) => signal === 'SIGINT' && interrupt(handle),
-        exit: exited.resolve,
-      });
-      assert.equal(await exited.promise, 130);
-      assert.deepEqual(await readdir(folder), []);
-      await running;
-      assert.deepEqual(await readdir(folder), []);
-      stdout.end();
-      assert.doesNotMatch(await output, /fail/);
+      // In a process of its own, because a process can run the tests only once.
+      const lines = await runScript(`
+        import { readdirSync } from 'node:fs';
+        import { run } from '${commands}';
+        const interrupt = async (handle) => {
+          for (let i = 0; i < ${turns}; i += 1) await new Promise((resolve) => setImmediate(resolve));
+          await undefined;
+          handle();
+          // npm passes on a signal that the terminal has already sent.
+          handle();
+        };
+        await run({
+          args: ['verify', '--database', 'sqlite:${join(folder, 'users.db')}'],
+          env: {},
+          nodeVersion: process.version,
+          stdout: process.stdout,
+          stderr: process.stderr,
+          onSignal: (signal, handle) => signal === 'SIGINT' && interrupt(handle),
+          exit(code) {
+            console.log('exit code', code, 'files', readdirSync('${folder}').length);
+            process.exit();
+          },
+        });`);
+      const blames = lines.filter((line) => !line.startsWith('ok '));
+      assert.deepEqual(blames, ['exit code 130 files 0']);
     });
   }
 
   it('fails for a test that never ends, and for a shared store that cannot be closed', async () => {
-    const runner = new URL('../../src/conformance/run-tests.ts', import.meta.url);
-    const script = join(temporaryFolder(), 'run.mjs');
-    await writeFile(
-      script,
-      `import { after, describe, it } from 'node:test';
+    const lines = await runScript(`
+      import { after, describe, it } from 'node:test';
       import { runTests } from '${runner}';
       const busy = setInterval(() => {}, 1_000);
       const results = runTests(() => {
@@ -128,11 +137,8 @@ describe('users-service verify', async () => {
         describe('changes', () => it('never ends', () => new Promise(() => {})));
       }, 2, 500);
       for await (const { subject, name, error } of results) console.log(subject, name, String(error));
-      clearInterval(busy);`,
-    );
-    const options = { env: environment(), timeout: 30_000 };
-    const { stdout } = await promisify(execFile)(process.execPath, [script], options);
-    assert.deepEqual(stdout.trimEnd().split('\n'), [
+      clearInterval(busy);`);
+    assert.deepEqual(lines, [
       'lists passes undefined',
       'lists declaration and clean-up Error: not closed',
       'changes never ends test did not finish before its parent and was cancelled',
