@@ -556,6 +556,16 @@ const mounted: readonly [
   ],
 ];
 
+test('a header that the host passes as a list is joined with commas, as Node.js does', async (t) => {
+  const face = faceOf({ 'GET /': (request) => json(200, request.header('prefer')) }, { basePath: '' });
+  const server = createServer((message, response) => {
+    Object.assign(message.headers, { prefer: ['a', 'b'] });
+    face.onRequest(message, response);
+  });
+  const wire = await Wire.open(t, (await listen(t, server)).port);
+  assert.equal((await wire.write(head('GET /')).next()).body, '"a, b"');
+});
+
 test('pipelined requests of a mounted listener run one after another', async (t) => {
   const { started, handle } = recorder();
   const wire = await Wire.open(t, await mount(t, {}, true, { 'GET /{n}': handle }));

@@ -9,6 +9,7 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { ChangesGone } from '../../../src/domain/change.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { createMemoryStore, type MemoryStoreOptions } from '../../../src/storage/memory/store.ts';
+import { countKept } from '../../support/garbage.ts';
 
 testRepository('memory', async (options) => createMemoryStore(options), { feed: true });
 testTransfer('memory', async () => createMemoryStore());
@@ -92,6 +93,16 @@ it('a memory store adds the deletions of the posts of a user in the order of the
   const { changes } = await feedOf(store).read({ after, limit: 10 });
   const shown = changes.map(({ type, record }) => `${type} ${record.id}`);
   assert.deepEqual(shown, ['post.deleted 1', 'post.deleted 2', 'user.deleted 1']);
+});
+
+it('a memory store without a feed keeps no deleted record in memory', async () => {
+  const store = createMemoryStore({ changesKept: 0 });
+  const createAndDelete = async () => {
+    const { value } = await store.users.create({ name: 'Ada' });
+    await store.users.delete(value.id);
+    return new WeakRef(value);
+  };
+  assert.equal(await countKept([await createAndDelete()]), 0);
 });
 
 describe('a store with gaps between its positions', () => {
