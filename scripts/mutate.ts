@@ -137,7 +137,9 @@ for (const [key, { file, line, source, changed }] of order) {
   writeFileSync(path, changed);
   const errors = compile(path)?.getSemanticDiagnostics(path) ?? [];
   const isValid = errors.every(({ code }) => /^(?:61..|7027)$/.test(`${code}`)); // only unused or unreachable code
-  const folder = dirname(file).replace('src', 'test');
+  const folder = dirname(file)
+    .replace('src', 'test')
+    .replace(/^test$/, 'test/service');
   const near = Object.entries(isValid && state.verdicts[key] === undefined ? state.judges : {})
     .filter(([, { lines }]) => lines[file]?.includes(line))
     .map(([test, { ms, lines }]) => ({ test, ms, cost: ms / (lines[file]?.length ?? 0) }))
