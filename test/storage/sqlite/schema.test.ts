@@ -79,7 +79,9 @@ describe('a SQLite file of an earlier version', () => {
     // The last migration creates this table.
     db.exec(`${versions[3]}; CREATE TABLE changes (id)`);
     const before = schemaOf(path);
-    await assert.rejects(openSqliteStore(path), /table changes already exists$/);
+    const error = await openSqliteStore(path).catch((caught) => caught);
+    assert.match(error.message, /table changes already exists$/);
+    assert.equal(error.cause?.code, 'ERR_SQLITE_ERROR', 'the log also gets the error of SQLite');
     assert.deepEqual(schemaOf(path), before);
     db.exec('BEGIN IMMEDIATE');
   });
