@@ -247,16 +247,22 @@ describe('users-service doctor', () => {
       const [port, grpcPort] = [new URL(http).port, grpc.split(':')[1] ?? ''];
       const examine = (...args: string[]) => doctor(['--database', 'memory:', '--port', port, ...args]);
       const httpLine = `ok    HTTP port: 127.0.0.1:${port} is in use, which is right while this service runs`;
+      const grpcLine = `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, which is right while this service runs`;
       for (const [given, line] of [
-        [
-          grpcPort,
-          `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, which is right while this service runs`,
-        ],
+        [grpcPort, grpcLine],
         ['0', 'ok    gRPC port: any free one'],
       ] as const) {
         const { code, lines } = await examine('--grpc-port', given);
         assert.deepEqual([code, ...lines.slice(-2)], [0, httpLine, line]);
       }
+      // Then the HTTP port of the running service is not known.
+      const { lines: withAnyPort } = await doctor([
+        '--database=memory:',
+        '--port=0',
+        '--grpc-port',
+        grpcPort,
+      ]);
+      assert.deepEqual(withAnyPort.slice(-2), ['ok    HTTP port: any free one', grpcLine]);
       const alone = await examine('--grpc-port', 'off');
       assert.deepEqual([alone.code, alone.lines.at(-1)], [0, httpLine]);
       const [free] = await freePorts(1);
