@@ -119,23 +119,28 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
   fetchPage: (query: Query) => Promise<Page<Row>>,
   view: (row: Row) => object,
 ): string | ByteStream {
-  const rowsOf = ({ items, next }: Page<Row>) => {
+  const read = ({ items, next }: Page<Row>) => {
     const { texts, last } = fitting(items, (item) => JSON.stringify(view(item)), request.chunkBytes);
-    const after = last === undefined ? next : positionOf(last, query.sort);
-    return { text: texts.join(','), count: texts.length, after };
+    return { texts, after: last === undefined ? next : positionOf(last, query.sort) };
   };
-  async function* chunks(rows: ReturnType<typeof rowsOf>) {
-    for (let mark = '['; ; mark = ',') {
-      const { text, count, after } = rows;
-      // The rows of a next page may have been deleted in the meantime.
-      yield count === 0 ? '' : mark + text;
+  // As bytes, which are not in the heap of V8: there, each character of a text may take two.
+  const toChunk = (mark: string, { texts, after }: ReturnType<typeof read>) => {
+    // The rows of a next page may have been deleted in the meantime.
+    return { bytes: Buffer.from(texts.length === 0 ? '' : mark + texts.join()), count: texts.length, after };
+  };
+  async function* chunks(chunk: ReturnType<typeof toChunk>) {
+    for (;;) {
+      const { bytes, count, after } = chunk;
+      yield bytes;
       if (after === undefined) break;
-      const fits = count === 0 ? maxReadRows : Math.floor((request.chunkBytes * count) / text.length);
+      // Without the mark.
+      const length = bytes.length - 1;
+      const fits = count === 0 ? maxReadRows : Math.floor((request.chunkBytes * count) / length);
       const limit = Math.min(Math.max(fits, 1), maxReadRows);
-      rows = rowsOf(await fetchPage({ ...query, limit, start: { after } }));
+      chunk = toChunk(',', read(await fetchPage({ ...query, limit, start: { after } })));
     }
     yield ']';
   }
-  const rows = rowsOf(first);
-  return rows.after === undefined ? `[${rows.text}]` : { chunks: chunks(rows) };
+  const rows = read(first);
+  return rows.after === undefined ? `[${rows.texts.join()}]` : { chunks: chunks(toChunk('[', rows)) };
 }
