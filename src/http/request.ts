@@ -148,7 +148,8 @@ export class HttpRequest {
     // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
-    const mayContinue = waits && raw.httpVersion !== '1.0';
+    // An adapter for serverless hosts, which passes the whole body, would take it for a part of the response.
+    const mayContinue = waits && raw.httpVersion !== '1.0' && !raw.complete;
     if (mayContinue) response.writeContinue();
     const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
