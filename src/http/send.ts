@@ -70,8 +70,9 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       next = await chunks.next();
     }
     if (response.destroyed) return;
-    response.once('close', startStallTimer(request));
-    response.end();
+    const stopTimer = startStallTimer(request);
+    // On serverless hosts, a response may emit no `close`.
+    response.once('close', stopTimer).once('finish', stopTimer).end();
   } finally {
     await chunks.return?.();
   }
