@@ -95,8 +95,9 @@ export class HttpListener {
     connection.running = { response, fail };
     // `once` would cost a removal of the listener for each request.
     response.on('close', () => this.#end(request, response.writableFinished));
-    // Without a parser, as on serverless hosts, a response may emit no `close`.
-    if (!('parser' in raw.socket)) response.on('finish', () => this.#end(request, true));
+    // Without a parser, as on serverless hosts, a response may emit no `close`. `abort` emits the error.
+    if (!('parser' in raw.socket))
+      response.on('finish', () => this.#end(request, true)).on('error', () => this.#end(request, false));
     const route = this.#route(request);
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))
       this.#answer(request, route);
@@ -220,7 +221,7 @@ export class HttpListener {
     } catch (cause) {
       // The error response could not be written: only closing the connection can signal the failure.
       observe({ type: 'failure', where: 'http', requestId: request.id, cause });
-      request.response.destroy();
+      request.abort();
     }
   }
 }

@@ -230,6 +230,14 @@ export class HttpRequest {
     this.uncount();
   }
 
+  /** Closes the connection within the response. An adapter for serverless hosts, which has none, waits for the error. */
+  abort(): void {
+    this.response.destroy();
+    if ('parser' in this.raw.socket) return;
+    // Not earlier: the adapter listens only after it has called the listener.
+    setImmediate(() => this.response.emit('error', new Error('the response was cut off')));
+  }
+
   /** Ends what the request counts and holds. */
   release(): void {
     this.hasEnded = true;

@@ -21,7 +21,7 @@ export function send(request: HttpRequest, reply: Reply): Promise<void> | undefi
   response.end(body);
   if (response.writableLength > 0) {
     response.once('close', startStallTimer(request));
-    request.hold(response.writableLength, () => response.destroy());
+    request.hold(response.writableLength, () => request.abort());
   }
   return undefined;
 }
@@ -31,7 +31,7 @@ export function sendError(request: HttpRequest, error: ErrorResponse): void {
   const { response } = request;
   if (response.headersSent) {
     request.failedStatus = error.status;
-    if (!response.writableEnded) response.destroy();
+    if (!response.writableEnded) request.abort();
   } else send(request, errorReply(error, request));
 }
 
@@ -56,7 +56,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       // The response of an adapter for serverless hosts returns nothing, and never drains.
       const isFull = response.write(value, onWritten) === false;
       // The stream keeps its chunk also while others have their turn.
-      request.hold(heldBytes ?? Math.max(value.length, response.writableLength), () => response.destroy());
+      request.hold(heldBytes ?? Math.max(value.length, response.writableLength), () => request.abort());
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
