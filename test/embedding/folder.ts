@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-// This folder has Hono, Nest, Next.js, test runners and the bundler. The root has Express, Fastify and Koa.
+// This folder has Hono, Nest, Next.js, adapters for AWS Lambda, test runners and the bundler. The root has the others.
 // Files below this folder can import all of them.
 export const folderOfHosts = join(root, 'scripts/hosts');
 
