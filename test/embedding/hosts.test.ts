@@ -250,35 +250,7 @@ it('does not empty the body that an adapter for serverless hosts has pushed, whi
   assert.deepEqual(chunks.map(String), texts);
 });
 
-it('sends long replies by an adapter for serverless hosts, whose sockets have no events', async () => {
-  const repository = createMemoryStore();
-  await repository.users.create({ name: 'Ada' });
-  for (let i = 0; i < 20; i += 1)
-    await repository.posts(1).create({ title: 'long', body: 'x'.repeat(10_000) });
-  const users = createRequestListener({ repository, publicDir: false });
-  // A second reply shows that the first one does not count as waiting for ever.
-  for (const _ of [1, 2]) {
-    const head = { url: '/users/1/posts', httpVersion: '1.1', headers: { host: 'h' }, complete: true };
-    const request = Object.assign(new IncomingMessage({} as Socket), { method: 'GET', ...head });
-    const response = new ServerResponse(request);
-    let sent = 0;
-    // As `serverless-http` and `@vendia/serverless-express` make it.
-    const socket = {
-      ...{ _writableState: {}, writable: true, on() {}, removeListener() {}, cork() {}, uncork() {} },
-      write(data: string | Uint8Array, ...others: readonly unknown[]) {
-        sent += data.length;
-        for (const done of others) if (typeof done === 'function') done();
-      },
-    };
-    response.assignSocket(socket as unknown as Socket);
-    users(request, response);
-    await until(() => response.writableEnded, 'the response has ended');
-    assert.equal(response.statusCode, 200);
-    assert.ok(sent > 200_000, `${sent} bytes were sent`);
-  }
-});
-
-/** Sends a GET as `@codegenie/serverless-express` does; resolves to the text of the response. */
+/** Sends a GET as adapters for serverless hosts do; resolves to the text of the response. */
 async function callByAdapter(
   users: ReturnType<typeof createRequestListener>,
   url: string,
@@ -303,19 +275,18 @@ async function callByAdapter(
   return sent;
 }
 
-it('ends each request of an adapter for serverless hosts, whose responses emit no close', async () => {
-  const events: ServiceEvent[] = [];
-  const users = createRequestListener({
-    repository: createMemoryStore(),
-    publicDir: false,
-    limits: { maxInFlight: 2 },
-    observe: (event) => events.push(event),
-  });
-  for (const id of [1, 2, 3]) assert.match(await callByAdapter(users, `/users/${id}`), /^HTTP\/1.1 404 /);
-  const inFlight = /^users_service_requests_in_flight\{face="http"\} 1$/m;
-  assert.match(await callByAdapter(users, '/metrics'), inFlight);
-  const statuses = events.map((event) => event.type === 'request' && event.status);
-  assert.deepEqual(statuses, [404, 404, 404, 200]);
+it('sends long replies by an adapter for serverless hosts, whose sockets have no events', async () => {
+  const repository = createMemoryStore();
+  await repository.users.create({ name: 'Ada' });
+  for (let i = 0; i < 20; i += 1)
+    await repository.posts(1).create({ title: 'long', body: 'x'.repeat(10_000) });
+  const users = createRequestListener({ repository, publicDir: false });
+  // A second reply shows that the first one does not count as waiting for ever.
+  for (const _ of [1, 2]) {
+    const sent = await callByAdapter(users, '/users/1/posts');
+    assert.match(sent, /^HTTP\/1.1 200 /);
+    assert.ok(sent.length > 200_000, `${sent.length} characters were sent`);
+  }
 });
 
 it('returns a batch of changes by an adapter for serverless hosts, which cannot tell when a client leaves', async () => {
