@@ -16,14 +16,16 @@ export function usageOf(help: string): UsageError {
   return new UsageError(help.split('\n')[0]);
 }
 
+// Of a URL, or of a list such as `password='…' host = …`, as libpq and ADO.NET write the address of a database.
+const parameters = /((?:[?&][^=&]*|(?:^|\s)[^=&\s]*\s*)=\s*)(?:'[^']*'|"[^"]*"|[^&\s]*)/g;
+
 // A password may contain any character, unescaped, so everything up to the last @ is hidden. Hiding too much of an
-// unusual URL is better than showing a part of a password. Names may be encoded, inside the value of `options`, or in a
-// list such as `password=… host=…`, which is no URL.
+// unusual URL is better than showing a part of a password. Names may be encoded, or inside the value of `options`.
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
-    .replace(/((?:[?&][^=&]*|(?:^|\s)[^=&\s]*)=)[^&\s]*/g, (parameter, name) =>
-      /(?:password|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
+    .replace(parameters, (parameter, name) =>
+      /(?:passw|pwd|secret|token)[^=]*=/i.test(querystring.unescape(parameter))
         ? `${name}(hidden)`
         : parameter,
     );

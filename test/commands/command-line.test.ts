@@ -175,6 +175,14 @@ describe('an invalid command line', () => {
       `--database must be ${urlForms}, not "password=(hidden) host=db"`,
     ],
     [
+      ['export', '--database', "host = db password = 's3 cret' user = bob"],
+      `--database must be ${urlForms}, not "host = db password = (hidden) user = bob"`,
+    ],
+    [
+      ['export', '--database', 'Host=db; Pwd="s3 cret"; Username=bob'],
+      `--database must be ${urlForms}, not "Host=db; Pwd=(hidden); Username=bob"`,
+    ],
+    [
       ['export', '--database', 'Host=db;Username=bob;Password=s3cret'],
       `--database must be ${urlForms}, not "Host=(hidden)"`,
     ],
