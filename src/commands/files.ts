@@ -27,7 +27,8 @@ export async function readFiles({ config, settings }: ParsedConfig, isReload = f
       // The code of a system error is shorter than its message.
       const reason = error.code ?? messageOf(error);
       // Instead of a path, the text may be the content of the file, which is secret.
-      const isContent = reason === 'ENAMETOOLONG' || (reason === 'ENOENT' && /-----BEGIN|[\n=]/.test(path));
+      const mayBeSecret = /-----BEGIN|[\n=]|\w{32}/.test(path);
+      const isContent = reason === 'ENAMETOOLONG' || (reason === 'ENOENT' && mayBeSecret);
       const found = isContent ? 'its content' : JSON.stringify(path);
       problems.push(`${settings[flag].label} must be ${rule}, not ${found} (${reason})`);
       return undefined;

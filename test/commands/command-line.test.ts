@@ -396,6 +396,12 @@ describe('files and folders of options are checked before the database is create
       ['API_KEYS_FILE must be a file of API keys that other users may not read, not its content (ENOENT)'],
     ],
     [
+      'an API key instead of the path of a file of keys',
+      [],
+      { API_KEYS_FILE: '0123'.repeat(8) },
+      ['API_KEYS_FILE must be a file of API keys that other users may not read, not its content (ENOENT)'],
+    ],
+    [
       'a missing public folder with --print-config',
       ['--print-config', '--public', 'none'],
       {},
