@@ -7,8 +7,8 @@
 // are as hard to parse as the limits allow. --only selects among the attacks of these three. slow: slowhttptest in its
 // four modes, and the latency of other clients. idle: ten minutes of connections that idle as a balancer's do.
 //
-// The exit code is 1 if the service ends, if 1 % of the probes on a kept connection get no 200 within 10 s, or if an idle
-// connection is reset.
+// The exit code is 1 if the service ends, if 1 % of the probes on a kept connection get no 200 within 10 s, or if an
+// idle connection is reset.
 import { measureBodies } from './abuse/bodies.ts';
 import { measureCalls } from './abuse/calls.ts';
 import { measureIdle } from './abuse/idle.ts';
