@@ -36,6 +36,8 @@ export const verify: Command = {
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;
     const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
+      // The tests go on until the process ends. A store that opens now could leave a file or a schema.
+      if (cleanup.disposed) throw new Error('stopped by a signal');
       // A test that failed may have left its store open.
       const store = await adopt(cleanup, openStore(at, { ...patience, ...options }), (opened) =>
         opened.close().catch(() => undefined),
