@@ -56,9 +56,9 @@ function releaseConnections(worker: Worker): void {
   });
 }
 
-/** A message that cannot be sent emits `error`, for which the pool listens. */
 export function sendTo(worker: Worker, message: ToWorker): void {
-  if (worker.isConnected()) worker.send(message);
+  // Without the function, a failed send would emit `error`, which ends the wait of a scrape for this worker.
+  if (worker.isConnected()) worker.send(message, () => undefined);
 }
 
 /** The link to the primary; `undefined` in a process that is not a worker. */

@@ -28,7 +28,7 @@ const ofPrimary: MetricsSnapshot = { process_cpu_seconds_total: { [cpu]: 5 } };
 interface FakeWorker extends EventEmitter {
   readonly process: EventEmitter;
   readonly received: unknown[];
-  send(message: unknown): unknown;
+  send(message: unknown, done?: (error: Error) => unknown): unknown;
 }
 
 function fakeWorker(): FakeWorker {
@@ -39,6 +39,14 @@ function fakeWorker(): FakeWorker {
     isConnected: () => true,
     send: (message: unknown) => received.push(message),
   });
+}
+
+/** Lets each message to or from a worker fail. Like Node.js, emits the error only if the sender does not handle it. */
+function failSends(worker: FakeWorker): void {
+  worker.send = (message: unknown, done = (error: Error) => worker.emit('error', error)) => {
+    process.nextTick(done, new Error('write EPIPE'));
+    return worker.received.push(message);
+  };
 }
 
 /**
@@ -113,20 +121,28 @@ describe('scrapes of the metrics', () => {
     assert.deepEqual(warnings, []);
   });
 
-  it('a scrape of the metrics does not wait for a worker that ends meanwhile', async (t) => {
-    const [first, second] = await startPool(t, 2);
-    first?.emit('message', 'gather');
-    await t.waitFor(() => assert.deepEqual(second?.received, ['report']), patience);
-    first?.emit('message', { metrics: snapshot });
-    second?.emit('disconnect');
-    await t.waitFor(() => assert.equal(first?.received.length, 2), patience);
-    const [, reply] = first?.received ?? [];
-    const { gathered } = reply as { gathered: MetricsSnapshot };
-    assert.deepEqual(gathered['users_service_workers'], {
-      'users_service_workers{numbers="current"}': 1,
-      'users_service_workers{numbers="earlier"}': 0,
+  for (const [what, fails] of [
+    ['ends meanwhile', false],
+    ['has just ended', true],
+  ] as const) {
+    it(`a scrape of the metrics does not wait for a worker that ${what}, and does not count it`, async (t) => {
+      const [first, second] = await startPool(t, 2);
+      assert.ok(second);
+      if (fails) failSends(second);
+      first?.emit('message', 'gather');
+      await t.waitFor(() => assert.deepEqual(second.received, ['report']), patience);
+      await nextTurn();
+      second.emit('disconnect');
+      first?.emit('message', { metrics: snapshot });
+      await t.waitFor(() => assert.equal(first?.received.length, 2), patience);
+      const [, reply] = first?.received ?? [];
+      const { gathered } = reply as { gathered: MetricsSnapshot };
+      assert.deepEqual(gathered['users_service_workers'], {
+        'users_service_workers{numbers="current"}': 1,
+        'users_service_workers{numbers="earlier"}': 0,
+      });
     });
-  });
+  }
 
   it('simultaneous scrapes of the metrics share one request of a worker to its primary', async (t) => {
     const warnings = collectWarnings(t);
@@ -150,18 +166,14 @@ describe('scrapes of the metrics', () => {
   });
 });
 
-it('a worker continues to run when its message to the primary is lost', (t) => {
+it('a worker continues to run when its message to the primary is lost', async (t) => {
   const worker = fakeWorker();
-  // Like Node.js, which emits the event only if the sender does not handle the error.
-  const send = t.mock.fn((_message: unknown, done?: (error: Error) => void) => {
-    const error = new Error('the channel is closed');
-    if (done === undefined) worker.emit('error', error);
-    else done(error);
-  });
-  Object.assign(cluster, { worker: Object.assign(worker, { send }) });
+  failSends(worker);
+  Object.assign(cluster, { worker });
   t.after(() => Reflect.deleteProperty(cluster, 'worker'));
   workerLink(asWorker)?.ready(ready.ready);
-  assert.equal(send.mock.callCount(), 1);
+  await nextTurn();
+  assert.deepEqual(worker.received, [ready]);
 });
 
 describe('the death of a worker during a replacement', () => {
