@@ -149,7 +149,7 @@ export class HttpRequest {
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
     // An adapter for serverless hosts, which passes the whole body, would take it for a part of the response.
-    const mayContinue = waits && raw.httpVersion !== '1.0' && !raw.complete;
+    const mayContinue = waits && raw.httpVersion !== '1.0' && 'parser' in raw.socket;
     if (mayContinue) response.writeContinue();
     const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
