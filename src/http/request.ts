@@ -230,7 +230,7 @@ export class HttpRequest {
     this.uncount();
   }
 
-  /** Closes the connection within the response. An adapter for serverless hosts, which has none, waits for the error. */
+  /** Cuts the response off by closing the connection. Serverless hosts have none, and wait for an error instead. */
   abort(): void {
     this.response.destroy();
     if ('parser' in this.raw.socket) return;
