@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { types } from 'node:util';
+import { hasParser } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
@@ -32,8 +33,8 @@ export function readBody(
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
-  // A test double or an adapter for serverless hosts has no parser, and may push bytes that its host still uses.
-  const ownsChunks = 'parser' in message.socket && isOnlyReader(message);
+  // Without a parser, the host may still use the bytes.
+  const ownsChunks = hasParser(message.socket) && isOnlyReader(message);
   let length = 0;
   let pauseAt = pauseEveryBytes;
   const onData = (data: Buffer | string): void => {

@@ -154,14 +154,19 @@ export function connectionOf(socket: Duplex): Connection {
   return connections.get(socket) ?? new Connection(socket);
 }
 
+/** Whether Node.js parses the connection. Test doubles and adapters for serverless hosts make requests themselves. */
+export function hasParser(socket: Duplex): boolean {
+  return 'parser' in socket;
+}
+
 /** Merges the short chunks or TLS records of a body, because the parser makes a Buffer of about 400 bytes for each. */
 export function mergeChunks(message: IncomingMessage): void {
   const { 'content-length': contentLength = 0, 'transfer-encoding': coding } = message.headers;
   const { socket } = message;
   const hasRecords = 'encrypted' in socket && Number(contentLength) > shortChunkBytes;
   if (coding === undefined && !hasRecords) return;
-  // Only the parser makes such chunks. A test double, which has none, may push text, or bytes that its host still uses.
-  if (!('parser' in socket)) return;
+  // Only the parser makes such chunks. Others may push text, or bytes that their host still uses.
+  if (!hasParser(socket)) return;
   const push = message.push.bind(message);
   const connection = connectionOf(socket);
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);

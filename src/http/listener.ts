@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { connectionOf, mergeChunks } from './connection.ts';
+import { connectionOf, hasParser, mergeChunks } from './connection.ts';
 import { checkHead, parseTarget, splitPath } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { type ErrorResponse, type Headers, HttpError, isStream, type Reply } from './reply.ts';
@@ -96,7 +96,7 @@ export class HttpListener {
     // `once` would cost a removal of the listener for each request.
     response.on('close', () => this.#end(request, response.writableFinished));
     // Without a parser, as on serverless hosts, a response may emit no `close`. `abort` emits the error.
-    if (!('parser' in raw.socket))
+    if (!hasParser(raw.socket))
       response.on('finish', () => this.#end(request, true)).on('error', () => this.#end(request, false));
     const route = this.#route(request);
     if ((route.priority === 'first' && mayBeFirst) || scheduler.admit(request.startedAt))

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers';
 import { requestId } from '../telemetry/events.ts';
 import { cancelBody, hasBody, type Json, jsonReadByHost, parseJson, readBody, tooLarge } from './body.ts';
-import { type Connection, unreadBytes } from './connection.ts';
+import { type Connection, hasParser, unreadBytes } from './connection.ts';
 import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError, type Reply } from './reply.ts';
@@ -149,7 +150,7 @@ export class HttpRequest {
     // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
     // An adapter for serverless hosts, which passes the whole body, would take it for a part of the response.
-    const mayContinue = waits && raw.httpVersion !== '1.0' && 'parser' in raw.socket;
+    const mayContinue = waits && raw.httpVersion !== '1.0' && hasParser(raw.socket);
     if (mayContinue) response.writeContinue();
     const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
@@ -233,7 +234,7 @@ export class HttpRequest {
   /** Cuts the response off by closing the connection. Serverless hosts have none, and wait for an error instead. */
   abort(): void {
     this.response.destroy();
-    if ('parser' in this.raw.socket) return;
+    if (hasParser(this.raw.socket)) return;
     // Not earlier: the adapter listens only after it has called the listener.
     setImmediate(() => this.response.emit('error', new Error('the response was cut off')));
   }
