@@ -7,8 +7,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
+import { scheduler } from '../../src/http/scheduler.ts';
+import { until } from '../kit/until.ts';
 import { countKept } from '../support/garbage.ts';
-import { type Scheduler, testSchedules } from '../support/scheduler.ts';
+import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
 const maxIdleMs = 3_000;
@@ -364,4 +366,17 @@ it('connections that have closed are not kept in memory, also after a search for
   for (const count of [40, 60, 40]) closed.push(...(await openAndClose(count)));
   assert.deepEqual(connections.sockets, []);
   assert.equal(await countKept(closed), 0);
+});
+
+it('turns that an earlier test has left continue in real time while a schedule runs', async () => {
+  let left = 50;
+  const take = (): void => {
+    left -= 1;
+    if (left > 0) scheduler.addConnection(take);
+  };
+  scheduler.addConnection(take);
+  await new Scheduler(1).run(async (simulated) => {
+    for (let turn = 0; turn < 10; turn += 1) await simulated.turn();
+  });
+  await until(() => left === 0, 'the turns continue');
 });

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
 import { it } from 'node:test';
 import timers, { type TimerOptions } from 'node:timers';
@@ -19,8 +20,11 @@ const globals = {
   setImmediate: globalThis.setImmediate,
 };
 const promises = { setTimeout: timersPromises.setTimeout, setImmediate: timersPromises.setImmediate };
-/** The scheduler of the code that runs. */
+/** The scheduler that runs at present. */
 let current: Scheduler | undefined;
+const inWork = new AsyncLocalStorage<Scheduler>();
+/** The scheduler of the code that runs; `undefined` for what earlier tests have left, which continues in real time. */
+const own = () => (inWork.getStore() === current ? current : undefined);
 const realNow = performance.now.bind(performance);
 const dateNow = Date.now;
 const { random: mathRandom } = Math;
@@ -131,9 +135,9 @@ export class Scheduler {
     this.#install();
     try {
       let isOver = false;
-      const running = work(this).finally(() => (isOver = true));
+      const running = inWork.run(this, work, this).finally(() => (isOver = true));
       running.catch(() => undefined);
-      await this.#stepUntil(() => isOver);
+      await inWork.run(this, () => this.#stepUntil(() => isOver));
       await running;
     } finally {
       restore();
@@ -208,13 +212,13 @@ function installModules(): void {
   areModulesInstalled = true;
   Object.assign(timers, {
     setImmediate: (run: () => void) =>
-      current === undefined ? globals.setImmediate(run) : current.setImmediate(run),
+      own() === undefined ? globals.setImmediate(run) : own()?.setImmediate(run),
   });
   Object.assign(timersPromises, {
     setTimeout: <T>(ms?: number, value?: T, options?: TimerOptions) =>
-      current?.sleep(ms ?? 1) ?? promises.setTimeout(ms, value, options),
+      own()?.sleep(ms ?? 1) ?? promises.setTimeout(ms, value, options),
     setImmediate: <T>(value?: T, options?: TimerOptions) =>
-      current?.immediate() ?? promises.setImmediate(value, options),
+      own()?.immediate() ?? promises.setImmediate(value, options),
   });
   syncBuiltinESMExports();
 }
