@@ -224,8 +224,12 @@ testSchedules(
       if (areSame && !others.some(({ hasLeft }) => hasLeft)) {
         assert.equal(closed.length, Number(taken.has(socket) && full), 'not one idle connection was closed');
         const longest = Math.min(...waitingSince);
+        // A client that has waited longer may have read the end of its response only meanwhile.
         for (const one of replaceable.length > 0 ? closed : [])
-          assert.equal(waitingSince[replaceable.indexOf(one)], longest, 'another one had waited longer');
+          assert.ok(
+            connectionOf(one as unknown as Socket).idleSince <= longest,
+            'another one had waited longer',
+          );
       } else assert.ok(closed.length <= Number(full), 'more than one idle connection was closed');
       if (taken.has(socket)) {
         server.emit('secureConnection', socket);
