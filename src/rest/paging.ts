@@ -123,7 +123,7 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
     const { texts, last } = fitting(items, (item) => JSON.stringify(view(item)), request.chunkBytes);
     return { texts, after: last === undefined ? next : positionOf(last, query.sort) };
   };
-  // As bytes, which are not in the heap of V8: there, each character of a text may take two.
+  // As bytes outside the heap of V8, in which a text may take two bytes for each character.
   const toChunk = (mark: string, { texts, after }: ReturnType<typeof read>) => {
     // The rows of a next page may have been deleted in the meantime.
     return { bytes: Buffer.from(texts.length === 0 ? '' : mark + texts.join()), count: texts.length, after };
