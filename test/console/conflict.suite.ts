@@ -14,6 +14,7 @@ import {
   readUser,
   recordMessages,
   recordRequests,
+  responseRead,
   save,
   settled,
   showView,
@@ -188,9 +189,9 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
       await page.locator('#edit-name').focus();
       const messages = await recordMessages(page);
       for (let reads = 0; reads < 2; reads += 1) {
-        const read = page.waitForResponse(`**/users/${id}`);
+        const read = responseRead(page, 'GET', `${http}/users/${id}`);
         await page.evaluate("document.querySelector('#refresh-button').click()");
-        await (await read).finished();
+        await read;
       }
       await announced(page, `Saved Ada ${id}`);
       await nameIs(page, id, `Ada ${id}`);
@@ -232,11 +233,9 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
         await post.getByRole('button', { name: 'Save' }).click();
         const dialog = conflictIn(page);
         await dialog.getByLabel('Theirs Their title').waitFor();
-        const read = page.waitForResponse(
-          (response) => response.request().method() === 'GET' && response.url() === `${http}/users/${id}`,
-        );
+        const read = responseRead(page, 'GET', `${http}/users/${id}`);
         release();
-        await (await read).finished();
+        await read;
         await settled(page);
         await choose(dialog, 'Theirs Their title');
         await choose(dialog, 'Theirs Their name');

@@ -13,6 +13,7 @@ import {
   numbered,
   openUser,
   readUser,
+  responseRead,
   settled,
   showView,
 } from './people.ts';
@@ -231,14 +232,12 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
           await page.getByText(`User ${id} · version`).waitFor();
           await page.locator('.post').waitFor();
           const release = await holdRequests(page, method, `**${url}`);
-          const answered = page.waitForResponse(
-            (response) => response.request().method() === method && response.url() === `${http}${url}`,
-          );
+          const read = responseRead(page, method, `${http}${url}`);
           await act();
           await page.locator(field).click();
           await page.keyboard.type('ab');
           release();
-          await (await answered).finished();
+          await read;
           await settled(page);
           await page.keyboard.type('cd');
           assert.match(await page.locator(field).inputValue(), /abcd/);

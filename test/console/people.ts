@@ -65,6 +65,19 @@ export function recordRequests(page: Page): Request[] {
   return requests;
 }
 
+/**
+ * Resolves when the page has read the next response to such a request. Chromium reports some requests as canceled after
+ * the last byte of their response was read.
+ */
+export function responseRead(page: Page, method: string, url: string): Promise<void> {
+  const read = Promise.withResolvers<void>();
+  const check = (request: Request) => {
+    if (request.method() === method && request.url() === url) read.resolve();
+  };
+  page.on('requestfinished', check).on('requestfailed', check);
+  return read.promise;
+}
+
 /** Handles the requests with this method to an address from now on. The others continue. */
 export function intercept(
   page: Page,
