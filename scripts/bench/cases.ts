@@ -1,7 +1,7 @@
 import { staticFiles } from './cases/files.ts';
 import { growth } from './cases/growth.ts';
 import { getUserByGrpc } from './cases/grpc.ts';
-import { latency } from './cases/latency.ts';
+import { latency, latencyOnSlowDisk } from './cases/latency.ts';
 import { memoryOfIdleConnections, memoryOfStream, smallHeap, soak } from './cases/memory.ts';
 import { getUser, listUsers } from './cases/reads.ts';
 import { startToFirstAnswer } from './cases/start.ts';
@@ -19,6 +19,7 @@ export const cases: readonly Case[] = [
   staticFiles,
   getUserByGrpc,
   latency,
+  latencyOnSlowDisk,
   workers,
   sharing,
   startToFirstAnswer,

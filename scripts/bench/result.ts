@@ -47,3 +47,8 @@ export interface Case {
   readonly long?: boolean;
   run(context: BenchContext): Promise<readonly CaseResult[]>;
 }
+
+/** The result of a case that this machine cannot run. */
+export function skipped(name: string, title: string, why: string): CaseResult[] {
+  return [{ name, title, series: [], compare: [], notes: [`not run: ${why}`] }];
+}

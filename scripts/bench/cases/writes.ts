@@ -5,7 +5,7 @@ import { keepsUser } from '../check.ts';
 import { commandExists } from '../cores.ts';
 import { dataFile } from '../data.ts';
 import { bare, ours, type PeerName, peerOver, serviceOver } from '../peers.ts';
-import type { BenchContext, Case } from '../result.ts';
+import { type BenchContext, type Case, skipped } from '../result.ts';
 import { behind, peer } from '../subject.ts';
 import { type Contestant, contest, type Work } from '../turns.ts';
 
@@ -77,10 +77,6 @@ function createUser(name: string, title: string, plan: Plan): Case {
       }
     },
   };
-}
-
-function skipped(name: string, title: string, why: string) {
-  return [{ name, title, series: [], compare: [], notes: [`not run: ${why}`] }];
 }
 
 export const createOnDisk = createUser('post', 'POST /users on this disk', {
