@@ -50,16 +50,16 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
         if (changesKept > 0) {
           const values = [type, Date.now(), JSON.stringify(record), userOf(record)];
           insert.run(...values, requestId ?? null, key ?? null);
-          untrimmed += 1;
-          if (untrimmed < changesPerTrim) return;
-          untrimmed = 0;
-          keepOnly(changesKept);
         } else if (last.get()?.[0] !== restartedAt) {
           // One restart serves all writes until the last row is another one: its group was rolled back, or another
           // process has added a change. No client has read its position: all processes keep a feed, or none does.
           restart();
           restartedAt = last.get()?.[0];
         }
+        untrimmed += 1;
+        if (untrimmed < changesPerTrim) return;
+        untrimmed = 0;
+        keepOnly(changesKept);
       } catch (caught) {
         // If the disk is full, for example, fail the whole group: a savepoint for each write would cost more.
         if (db.isTransaction) db.exec('ROLLBACK');

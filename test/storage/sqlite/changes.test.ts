@@ -127,6 +127,16 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal(last(), before);
   });
 
+  it('deletes the changes from before it was switched off', async (t) => {
+    const path = newPath();
+    const store = await open(t, path);
+    await Promise.all(Array.from({ length: 3_000 }, () => store.users.create({ name: 'Ada' })));
+    await store.close();
+    const off = await open(t, path, { changesKept: 0 });
+    await Promise.all(Array.from({ length: 600 }, () => off.users.create({ name: 'Ada' })));
+    assert.equal(query(path, 'SELECT count(*) FROM changes'), 1);
+  });
+
   it('has a higher position after each of two restarts in the same millisecond', (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: 1_800_000_000_000 });
     const path = newPath();
