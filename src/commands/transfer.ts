@@ -85,7 +85,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 /** Opens a store for a command that reads or writes all of it. */
 export async function openPersistent(url: string, stderr: Writable, options?: StoreOptions): Promise<Store> {
   persistentOf(url);
-  // One statement counts all records of a large store.
+  // One statement counts all records of a large store, or adds thousands.
   const statementTimeoutMs = 3_600_000;
   return await openStore(url, { statementTimeoutMs, onWarning: warnTo(stderr), ...options });
 }
@@ -178,7 +178,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     });
     checkEnd(checked, flags['partial'] !== undefined);
     const { end, records, sha256 } = checked;
-    await using store = await openStore(url, { onWarning: warnTo(stderr) });
+    await using store = await openPersistent(url, stderr);
     // First, because ids that the store assigns meanwhile, or after an interruption, must not be those of the file.
     await store.continueIds(end?.lastIds ?? lastIds);
     let added = 0;

@@ -696,7 +696,7 @@ describe('copy', () => {
     assert.deepEqual((await target.changes.read({ after: position, limit: 1 })).changes, []);
   });
 
-  it('gives a statement that reads a whole table of PostgreSQL an hour', async (t) => {
+  it('gives each statement of a copy or an import an hour in PostgreSQL', async (t) => {
     const [from, to] = [await createDatabase(), await createDatabase()];
     const source = await openStore(from);
     await source.users.create({ name: 'Ada' });
@@ -713,6 +713,9 @@ describe('copy', () => {
     for (const { query } of sessions) await query(note);
     const { code, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
     assert.equal(code, 0, stderr);
+    const input = '{"type":"user","id":1,"name":"Ada"}';
+    const imported = await runCommand(['import', '--partial', '--database', to], { input });
+    assert.equal(imported.code, 0, imported.stderr);
     for (const { query } of sessions) {
       assert.deepEqual(await query('SELECT DISTINCT * FROM seen'), [{ statement_timeout: '1h' }]);
     }
