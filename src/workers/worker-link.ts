@@ -16,6 +16,8 @@ export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 const workerVariable = 'USERS_SERVICE_WORKER';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const gatherTimeoutMs = 2_000;
+/** The workers that accept connections. */
+const accepting = new Set<Worker>();
 
 export function forkWorker(): Worker {
   const worker = cluster.fork({ [workerVariable]: 'true' });
@@ -24,14 +26,15 @@ export function forkWorker(): Worker {
 }
 
 /**
- * Closes the connections that a worker cannot accept: those it has not acknowledged when it dies, and each for which
- * it has no file descriptor. Node.js closes neither: it keeps its own copy of a connection until the worker
- * acknowledges it, so the client would wait forever. Also emits `disconnect` for a dead worker, which Node.js may omit.
+ * Closes the connections that no worker accepts: those that a worker has not acknowledged when it dies, each for which
+ * it has no file descriptor, and each that the last worker returns. Node.js closes none: it keeps its own copy of a
+ * connection until a worker accepts it, so the client would wait forever. Also emits `disconnect` for a dead worker,
+ * which Node.js may omit.
  */
 function releaseConnections(worker: Worker): void {
   const { process: child } = worker;
   const { send } = child;
-  const passed = new Map<number, { close(): void }>();
+  const passed = new Map<unknown, { close(): void }>();
   Object.assign(child, {
     send(...given: [message: { act?: string; seq: number }, handle: { close(): void }]): unknown {
       const [{ act, seq }, handle] = given;
@@ -39,7 +42,10 @@ function releaseConnections(worker: Worker): void {
       return Reflect.apply(send, child, given);
     },
   });
-  child.on('internalMessage', ({ cmd, ack }: { cmd?: string; ack: number }) => {
+  child.on('internalMessage', ({ cmd, act, ack, accepted }: Record<string, unknown>) => {
+    if (act === 'listening') accepting.add(worker);
+    if (act === 'close') accepting.delete(worker);
+    if (accepted === false && accepting.size === 0) passed.get(ack)?.close();
     passed.delete(ack);
     // The worker had no file descriptor for the oldest. When `node:cluster` takes it for accepted, it closes its copy
     // and passes further connections.
@@ -48,6 +54,7 @@ function releaseConnections(worker: Worker): void {
       child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: oldest, accepted: true });
   });
   worker.once('exit', async () => {
+    accepting.delete(worker);
     // The last messages may arrive after the exit.
     while (child.connected) await setImmediate();
     for (const handle of passed.values()) handle.close();

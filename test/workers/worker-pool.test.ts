@@ -282,19 +282,48 @@ describe('the death of a worker during a replacement', () => {
   });
 });
 
+/** Makes the next worker one without a process that serves a port. Passes it connections, and logs what is closed. */
+function forkServing(t: TestContext, closed: number[]) {
+  const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
+  const worker = Object.assign(new EventEmitter(), { process: child });
+  t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
+  forkWorker();
+  t.after(() => worker.emit('exit'));
+  child.emit('internalMessage', { act: 'listening' });
+  const pass = (seq: number) => child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
+  return { worker, child, pass };
+}
+
 describe('a worker that exits', () => {
   it('leaves only the connections that it has neither accepted nor rejected, which are closed', (t) => {
-    const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
-    const worker = Object.assign(new EventEmitter(), { process: child });
-    t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
-    forkWorker();
     const closed: number[] = [];
-    for (const seq of [1, 2, 3]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
+    const { worker, child, pass } = forkServing(t, closed);
+    for (const seq of [1, 2, 3]) pass(seq);
     child.emit('internalMessage', { ack: 1 });
     child.emit('internalMessage', { cmd: 'NODE_HANDLE_NACK' });
     worker.emit('exit');
     assert.deepEqual(closed, [3]);
   });
+});
+
+describe('a connection that a worker returns because it has closed its port', () => {
+  for (const [what, end, expected] of [
+    ['stays open while the other worker serves', 'none', []],
+    ['is closed if the other worker has closed its port too', 'close', [1]],
+    ['is closed if the other worker has exited', 'exit', [1]],
+  ] as const) {
+    it(what, (t) => {
+      const closed: number[] = [];
+      const other = forkServing(t, closed);
+      const { child, pass } = forkServing(t, closed);
+      if (end === 'close') other.child.emit('internalMessage', { act: 'close' });
+      if (end === 'exit') other.worker.emit('exit');
+      pass(1);
+      child.emit('internalMessage', { act: 'close' });
+      child.emit('internalMessage', { ack: 1, accepted: false });
+      assert.deepEqual(closed, expected);
+    });
+  }
 });
 
 describe('a reload during another one', () => {
