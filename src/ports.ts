@@ -67,19 +67,23 @@ export async function tryPort(option: 'port' | 'grpcPort', host: string, port: n
 
 /**
  * Resolves when no connection waits in the queue of the kernel, which resets the waiting ones when the port closes. Node
- * accepts only one in each turn of the event loop, so a busy process has several.
+ * accepts only one in each turn of the event loop, so a busy process has several. `turn` resolves after such a turn.
  */
-export async function acceptWaiting(server: Server, signal: AbortSignal): Promise<void> {
+export async function acceptWaiting(
+  server: Server,
+  signal: AbortSignal,
+  turn: () => Promise<unknown> = setImmediate,
+): Promise<void> {
   let hasAccepted = true;
   const onConnection = (): void => {
     hasAccepted = true;
   };
   server.on('connection', onConnection);
   // The first turn has perhaps accepted its connection already.
-  await setImmediate();
+  await turn();
   for (let turns = 0; hasAccepted && turns < maxLastAccepts && !signal.aborted; turns += 1) {
     hasAccepted = false;
-    await setImmediate();
+    await turn();
   }
   server.off('connection', onConnection);
 }

@@ -5,7 +5,7 @@ import { checkRange, maxTimerMs } from './domain/range.ts';
 import { checkRepository, type Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
-import { heapLimitBytes } from './http/memory-budget.ts';
+import { fittingConnections } from './http/memory-budget.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
@@ -15,6 +15,7 @@ import { storeNumbers } from './storage/options.ts';
 import { type Addresses, fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
+export { fittingConnections } from './http/memory-budget.ts';
 export { certificatesOf, checkPair } from './http/server.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
@@ -51,10 +52,10 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
 export interface CloseOptions {
   /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
+  /** Resolves after a turn of the process that accepts the connections. Default: of this one. @internal */
+  readonly turn?: (() => Promise<unknown>) | undefined;
 }
 
-// A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
-export const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 const closedEarly = 'the service was closed during its start';
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is unknown or out of its range. */
@@ -214,19 +215,18 @@ export class Service implements AsyncDisposable {
    */
   async close(given: CloseOptions = {}): Promise<void> {
     const { default: preset, range } = options['drain-timeout-ms'];
-    const { timeoutMs = preset } = given;
+    const { timeoutMs = preset, turn } = given;
     checkRange('timeoutMs', timeoutMs, range);
     if (this.#closing !== undefined && given.timeoutMs !== undefined)
       AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort(new Error(closedEarly)));
-    this.#closing ??= this.#end(timeoutMs);
+    this.#closing ??= this.#end(timeoutMs, turn);
     await this.#closing;
   }
 
   readonly [Symbol.asyncDispose] = (): Promise<void> => this.close();
 
-  async #end(timeoutMs: number): Promise<void> {
-    const { signal } = this.#cut;
-    const { drainDelayMs } = this.#options;
+  async #end(timeoutMs: number, turn: CloseOptions['turn']): Promise<void> {
+    const [{ signal }, { drainDelayMs }] = [this.#cut, this.#options];
     if (this.#state === 'new') this.#state = 'closed';
     if (this.#state === 'starting') {
       // A port cannot be closed while it opens. A start that still waits for its store will close the store.
@@ -242,19 +242,19 @@ export class Service implements AsyncDisposable {
     this.#grpc?.setServing(false);
     if (drainDelayMs > 0) await sleep(drainDelayMs, undefined, { signal }).catch(() => undefined);
     try {
-      await this.#release(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
+      await this.#release(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), turn);
     } finally {
       this.#state = 'closed';
       this.#observe({ type: 'closed' });
     }
   }
 
-  async #release(signal: AbortSignal): Promise<void> {
+  async #release(signal: AbortSignal, turn?: CloseOptions['turn']): Promise<void> {
     this.#api?.listener.drain();
     this.#api?.followers?.disconnect();
-    await Promise.all([this.#http, this.#grpc].map((port) => port && acceptWaiting(port.server, signal)));
-    const how = { idleMs: this.#options.drainIdleMs, signal };
-    await Promise.all([this.#http?.close(how), this.#grpc?.close(how)]);
+    const ports = [this.#http, this.#grpc];
+    await Promise.all(ports.map((port) => port && acceptWaiting(port.server, signal, turn)));
+    await Promise.all(ports.map((port) => port?.close({ idleMs: this.#options.drainIdleMs, signal })));
     if (this.#options.repository === undefined) await this.#repository?.close();
   }
 }

@@ -196,7 +196,7 @@ function singleService(
   worker?.serve(stop, counters);
   return {
     start: () => service.listen(),
-    stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
+    stop: () => service.close({ timeoutMs: config['drain-timeout-ms'], turn: worker?.turn }),
     reload({ tls, apiKeys }) {
       if (tls === undefined && config['api-keys-file'] === undefined) {
         observe({ type: 'warning', message: 'SIGHUP: there is no certificate and no file of keys' });

@@ -2,6 +2,8 @@ import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
+// A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
+export const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
 export const uncountedBytes = 16 * 1024;

@@ -5,17 +5,24 @@ import { coalesced } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/** The messages of a worker to its primary. `gather` requests the metrics of all workers. */
-export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | 'gather';
+/**
+ * The messages of a worker to its primary. `gather` requests the metrics of all workers, and `turn` an answer after the
+ * primary has accepted connections.
+ */
+export type ToPrimary =
+  | { readonly ready: Addresses }
+  | { readonly metrics: MetricsSnapshot }
+  | 'gather'
+  | 'turn';
 /** The messages of the primary to a worker. `report` requests the worker's own metrics. */
-type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
+type ToWorker = 'stop' | 'report' | 'turn' | { readonly gathered: MetricsSnapshot };
 
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
 // Not set in a worker of a process manager such as pm2, which also uses `node:cluster`.
 const workerVariable = 'USERS_SERVICE_WORKER';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
-const gatherTimeoutMs = 2_000;
+const answerTimeoutMs = 2_000;
 /** The workers that accept connections. */
 const accepting = new Set<Worker>();
 
@@ -75,25 +82,30 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   // Without the function, a failed send, such as after the death of the primary, would emit `error` on the process.
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
-  const gather = coalesced(async (): Promise<MetricsSnapshot> => {
-    send('gather');
-    const signal = AbortSignal.timeout(gatherTimeoutMs);
-    // `serve` emits this event when the answer arrives.
-    const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
-      throw new Error('the primary does not answer', { cause });
+  /** Sends a request to the primary, and resolves to the answer, for which `serve` emits an event. */
+  const asking = (request: Extract<ToPrimary, string>) =>
+    coalesced(async () => {
+      send(request);
+      const signal = AbortSignal.timeout(answerTimeoutMs);
+      const [answer] = await once(worker, request, { signal }).catch((cause) => {
+        throw new Error('the primary does not answer', { cause });
+      });
+      return answer;
     });
-    return metrics;
-  });
+  const [gather, turn] = [asking('gather'), asking('turn')];
   return {
     /** The metrics of all workers together. */
     renderMetrics: async (): Promise<string> => renderMetrics(await gather()),
+    /** Resolves when the primary has had time to pass a connection to this worker, if any waits. */
+    turn: () => turn().catch(() => undefined),
     /** Calls `stop` when the primary requests it, and `metrics` when the primary requests a report. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {
       report = () => send({ metrics: metrics() });
       worker.on('message', (message: ToWorker) => {
         if (message === 'stop') stop();
         else if (message === 'report') report();
-        else worker.emit('gathered', message.gathered);
+        else if (message === 'turn') worker.emit(message);
+        else worker.emit('gather', message.gathered);
       });
     },
     ready: (addresses: Addresses): unknown => send({ ready: addresses }),

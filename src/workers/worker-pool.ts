@@ -1,6 +1,6 @@
 import type { Worker } from 'node:cluster';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { coalesced } from '../domain/promises.ts';
 import type { Addresses, Observe } from '../telemetry/events.ts';
 import { countersOf, type MetricsSnapshot, startTime, sumSnapshots } from '../telemetry/metrics.ts';
@@ -137,6 +137,7 @@ export class WorkerPool {
     });
     worker.on('message', (message: ToPrimary) => {
       if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
+      else if (message === 'turn') this.#acceptSome().then(() => sendTo(worker, 'turn'));
       else if ('metrics' in message) {
         this.#metrics.set(worker, message.metrics);
         worker.emit('report');
@@ -165,6 +166,11 @@ export class WorkerPool {
       void this.#refill();
     });
     return [child, await ready];
+  }
+
+  /** Accepts as many waiting connections as there are workers, which get them in turn, so each gets at least one. */
+  async #acceptSome(): Promise<void> {
+    for (const _ of this.#children) await nextTurn();
   }
 
   async #refill(): Promise<void> {

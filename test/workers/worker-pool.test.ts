@@ -37,7 +37,11 @@ function fakeWorker(): FakeWorker {
     received,
     process: Object.assign(new EventEmitter(), { pid: 1 }),
     isConnected: () => true,
-    send: (message: unknown) => received.push(message),
+    // Answers the request for a turn as a primary does.
+    send(this: EventEmitter, message: unknown) {
+      if (message === 'turn') setImmediate(() => this.emit('message', 'turn'));
+      return received.push(message);
+    },
   });
 }
 

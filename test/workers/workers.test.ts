@@ -11,7 +11,7 @@ import { lostLines, printed, withoutGrpc } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { hasTool, runTool } from '../support/tool.ts';
-import { create, type Pool, scrapeBoth, start, untilWorkers, workersOf } from './pool.ts';
+import { create, type Pool, portOf, scrapeBoth, start, untilWorkers, workersOf } from './pool.ts';
 
 const noPrlimit = { skip: hasTool('prlimit') ? false : 'no prlimit, which Linux has in util-linux' };
 
@@ -41,6 +41,18 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     for (const pid of workers) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
     const events = running.lines.map(({ event }) => event).filter((event) => event !== 'request');
     assert.deepEqual(events, ['created', 'listening', 'draining', 'closed']);
+  });
+
+  it('workers respond on all connections that wait for the primary at SIGTERM', async (t) => {
+    const running = await start(t, ['--drain-timeout-ms', '600000', ...withoutGrpc]);
+    // A worker closes its port when no connection has arrived for a turn of the primary, which accepts one in each.
+    running.child.kill('SIGSTOP');
+    const wires = await Promise.all(Array.from({ length: 40 }, () => Wire.open(t, portOf(running))));
+    for (const wire of wires) wire.write(head('GET /health'));
+    const ended = running.end();
+    running.child.kill('SIGCONT');
+    for (const wire of wires) assert.equal((await wire.next()).status, 200);
+    assert.equal(await ended, 0);
   });
 
   it('workers count lost lines of the log in the metrics, and exit when their primary is killed', async (t) => {
