@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import { connect, Socket } from 'node:net';
 import type { Client } from 'pg';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, messageOf } from '../../domain/errors.ts';
 import type { StoreNumbers } from '../options.ts';
 import { connectError } from './errors.ts';
 import type { Hosts } from './hosts.ts';
@@ -81,6 +81,7 @@ export class Connection {
 
   constructor(client: Client) {
     this.client = client;
+    catchParser(client);
     client.on('error', () => {
       this.isDead = true;
     });
@@ -174,6 +175,23 @@ export class Connection {
     socket.on('error', () => {});
     socket.unref().resume().write(request);
   }
+}
+
+/** Makes a message that the driver cannot parse, such as a request for Kerberos, end the connection, not the process. */
+function catchParser({ connection }: Client): void {
+  const { attachListeners } = Object(connection);
+  const attach = (stream: Socket) => {
+    const on = (event: string, listen: (bytes: unknown) => void) =>
+      stream.on(event, (bytes) => {
+        try {
+          listen(bytes);
+        } catch (caught) {
+          stream.destroy(new Error(`it sent what the driver cannot read: ${messageOf(caught)}`));
+        }
+      });
+    attachListeners.call(connection, { on });
+  };
+  Object.assign(Object(connection), { attachListeners: attach });
 }
 
 function setUpSql(client: Client, settings: SessionSettings): string {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
@@ -17,6 +18,7 @@ import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { closeAfter } from '../../support/close-after.ts';
+import { listen } from '../../support/listen.ts';
 import { checkMigrated } from '../migrated.ts';
 import { contractStores } from './contract.ts';
 import { preparedDatabases } from './prepared.ts';
@@ -278,6 +280,18 @@ describe('opening a PostgreSQL store', () => {
       });
     });
   }
+
+  it('fails for a server that requires Kerberos, which the driver does not know', async (t) => {
+    // `AuthenticationGSS`: https://www.postgresql.org/docs/current/protocol-message-formats.html
+    const request = Buffer.from('R\0\0\0\x08\0\0\0\x07');
+    const fake = createServer((socket) => socket.once('data', () => socket.write(request)));
+    const { port } = await listen(t, fake);
+    await assert.rejects(openPostgresStore(`postgres://user@127.0.0.1:${port}/name`), {
+      kind: 'unavailable',
+      message:
+        /cannot be used: it sent what the driver cannot read: Unknown authenticationOk message type 7$/,
+    });
+  });
 
   it('does not repeat an invalid URL in its error', async () => {
     const opening = openPostgresStore(`postgres://user:${secret}@host:123456/name`);
