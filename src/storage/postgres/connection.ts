@@ -177,7 +177,7 @@ export class Connection {
   }
 }
 
-/** Makes a message that the driver cannot parse, such as a request for Kerberos, end the connection, not the process. */
+/** Ends the connection, not the process, at a message that the driver cannot parse, such as a request for Kerberos. */
 function catchParser({ connection }: Client): void {
   const { attachListeners } = Object(connection);
   const attach = (stream: Socket) => {
@@ -204,10 +204,11 @@ function setUpSql(client: Client, settings: SessionSettings): string {
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
     // With a warning, the server reports a commit that no standby has confirmed.
     client_min_messages: `'warning'`,
-    // In seconds. By default, when a machine vanishes, the server keeps its idle connections for two hours.
+    // When a machine vanishes, the server by default keeps its idle connections for two hours, and those to which it
+    // sends a response for 15 minutes. The first two are in seconds. The last one replaces a count of keepalives.
     tcp_keepalives_idle: 30,
     tcp_keepalives_interval: 10,
-    tcp_keepalives_count: 3,
+    tcp_user_timeout: 60_000,
   };
   const set = ([name, value]: [string, string | number]) => `
     CASE WHEN own THEN set_config('${name}', ${value}::text, false) ELSE current_setting('${name}') END AS ${name}`;

@@ -23,7 +23,7 @@ async function noteSettings({ query }: Session) {
           current_setting('synchronous_commit'), current_setting('statement_timeout'), current_setting('lock_timeout'),
           current_setting('idle_in_transaction_session_timeout'), current_setting('work_mem'),
           concat_ws(', ', current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval'),
-            current_setting('tcp_keepalives_count')));
+            current_setting('tcp_user_timeout')));
         RETURN NEW;
       END $$;
     CREATE TRIGGER note BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION note()`);
@@ -57,7 +57,7 @@ describe('a session of a PostgreSQL store', () => {
       lock_timeout: '1234ms',
       idle: '10s',
       work_mem: '4MB',
-      keepalives: '30, 10, 3',
+      keepalives: '30, 10, 60000',
     });
   });
 
