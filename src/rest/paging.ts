@@ -36,7 +36,8 @@ export function pageLinks(request: HttpRequest, query: ListQuery<string>, filter
     const search = [...kept, ...added].join('&');
     return `<${path}${search === '' ? '' : `?${search}`}>; rel="${rel}"`;
   };
-  const links = [link('first')];
+  // Without these parameters, a list of posts has all of them.
+  const links = [kept.length < request.parameters.length ? link('first', 'page=1') : link('first')];
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
   if (page > 1) links.push(link('prev', `page=${page - 1}`));
   return (next: Position | undefined): readonly string[] =>

@@ -129,11 +129,11 @@ test('Link contains those of first, prev, next and monitor that apply, with filt
   assert.match(String(first['next']), /^\/users\?limit=2&sort=-name&role=dev&cursor=[\w-]+$/);
 
   const second = linksOf(await send(http, 'GET /users?page=2&limit=2'));
-  assert.deepEqual([second['first'], second['prev']], ['/users?limit=2', '/users?limit=2&page=1']);
+  assert.deepEqual([second['first'], second['prev']], ['/users?limit=2&page=1', '/users?limit=2&page=1']);
   assert.match(String(second['next']), /^\/users\?limit=2&cursor=[\w-]+$/);
 
   const last = linksOf(await send(http, 'GET /users?page=3&limit=2'));
-  const links = { first: '/users?limit=2', prev: '/users?limit=2&page=2' };
+  const links = { first: '/users?limit=2&page=1', prev: '/users?limit=2&page=2' };
   assert.deepEqual(last, { ...links, monitor: '/changes?after=8' });
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts?limit=3')), {
     first: '/users/1/posts?limit=3',
@@ -141,6 +141,16 @@ test('Link contains those of first, prev, next and monitor that apply, with filt
   });
   // Without a limit, all posts are one page.
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), { monitor: '/changes?after=8&user=1' });
+});
+
+test('the first link of a page of posts leads to a page, not to all posts', async (t) => {
+  const { http } = await startWithUsers(t);
+  for (let i = 1; i <= 21; i += 1) await send(http, 'POST /users/1/posts', { json: { title: `${i}` } });
+  const page = linksOf(await send(http, 'GET /users/1/posts?page=1'));
+  for (const links of [page, linksOf(await send(http, `GET ${page['next']}`))]) {
+    const first = await send(http, `GET ${links['first']}`);
+    assert.deepEqual([idsOf(first).length, linksOf(first)['next']], [20, page['next']]);
+  }
 });
 
 test('lists of one turn of the event loop share a position of their links to changes, and later lists read it again', async () => {
