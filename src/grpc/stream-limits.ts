@@ -49,9 +49,9 @@ export function limitStreams(reading: () => Socket | undefined, observe: Observe
     const connection = reading();
     if (connection === undefined) return;
     const { stream, headers } = message as { stream: ServerHttp2Stream; headers: IncomingHttpHeaders };
+    for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     if (headers[':path'] !== mainPath || !headers['content-type']?.startsWith('application/grpc'))
       reportRejection(stream, headers, observe);
-    for (const name in headers) if (!isUsed(name, String(headers[name]))) delete headers[name];
     stream.push = joining(stream, maxMessageBytes);
     open.push({ stream, connection });
     const [oldest] = open;

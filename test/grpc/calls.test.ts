@@ -159,6 +159,7 @@ const rejected = [
   ['an unknown method', '/Users/ListUsers', {}, status.UNIMPLEMENTED],
   ['an unknown method with a long name', `/${'x'.repeat(8_000)}`, {}, status.UNIMPLEMENTED],
   ['another media type', users, { 'content-type': 'application/json' }, status.UNKNOWN],
+  ['an invalid media type', users, { 'content-type': 'application/grpc+\xe9' }, status.UNKNOWN],
   ['a query, which may contain names', '/users?name=Ada', {}, status.UNIMPLEMENTED],
   ['no path', '', { ...connect, 'content-type': 'application/json' }, status.UNKNOWN],
 ] as const;
