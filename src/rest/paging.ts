@@ -135,8 +135,7 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
       yield bytes;
       if (after === undefined) break;
       // Without the mark.
-      const length = bytes.length - 1;
-      const fits = count === 0 ? maxReadRows : Math.floor((request.chunkBytes * count) / length);
+      const fits = Math.floor((request.chunkBytes * count) / (bytes.length - 1));
       const limit = Math.min(Math.max(fits, 1), maxReadRows);
       chunk = toChunk(',', read(await fetchPage({ ...query, limit, start: { after } })));
     }

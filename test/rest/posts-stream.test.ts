@@ -226,6 +226,19 @@ test('a post created while posts are streamed is returned exactly once', async (
   assert.equal(ids.length, 601, 'the new post is included');
 });
 
+test('a list whose last posts are deleted while it is streamed is JSON without them', async (t) => {
+  const store = await storeWith(101);
+  const held = heldAfterFirstRead(store, async () => {
+    await store.posts(1).delete(102);
+  });
+  const { http } = await startService(t, { repository: store });
+  const answer = send(http, line);
+  await held.asked;
+  held.go();
+  const { json } = await answer;
+  assert.equal(Array.isArray(json) && json.length, 100);
+});
+
 test('the posts of a missing user return 404', async (t) => {
   const { http } = await startService(t);
   for (const path of ['/users/1/posts', '/users/1/posts?limit=1', '/users/1/posts?page=2']) {
