@@ -641,6 +641,30 @@ for (const before of [[], [head('GET /users/1')]]) {
   });
 }
 
+it('uses no memory budget for requests that the host passes on after their client has disconnected', async (t) => {
+  const events: ServiceEvent[] = [];
+  const observe = (event: ServiceEvent) => events.push(event);
+  const users = createRequestListener({ repository: createMemoryStore(), publicDir: false, observe });
+  const waiting: (() => void)[] = [];
+  const counts = new Map<Socket, number>();
+  const closed = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    const { socket } = request;
+    const count = (counts.get(socket) ?? 0) + 1;
+    counts.set(socket, count);
+    waiting.push(() => users(request, response));
+    // As many as count for a connection. Fewer connections than these would use the whole budget.
+    if (count === 50) socket.destroy();
+    if (waiting.length === 30 * 50) socket.once('close', closed.resolve);
+  });
+  const { port } = await listen(t, server);
+  const chunked = `${head('GET /users', 'Transfer-Encoding: chunked')}0\r\n\r\n`;
+  for (let i = 0; i < 30; i += 1) (await Wire.open(t, port)).write(chunked.repeat(50));
+  await closed.promise;
+  for (const pass of waiting) pass();
+  assert.deepEqual(events, []);
+});
+
 it('reads the rest of a body before it closes a connection for which the host has set Connection: close', async (t) => {
   const users = createUsers();
   const closed = Promise.withResolvers<number>();
