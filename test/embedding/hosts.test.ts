@@ -350,6 +350,14 @@ it('uses a body that a parser of the host has already read', async (t) => {
   assert.equal(deleted.status, 204);
 });
 
+it('uses the text of a body that a parser of the host has already read', async (t) => {
+  const app = express();
+  app.use(express.text({ type: '*/*' }));
+  app.use(createUsers());
+  const created = await postAda(await listenOn(t, createServer(app)));
+  assert.equal(created.status, 201, await created.text());
+});
+
 it('uses a compressed body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
