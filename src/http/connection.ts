@@ -107,8 +107,7 @@ export class Connection {
     memory.hold(this, 0);
     memory.reportCancel();
     // Returning 2 stops the parser, as for an upgrade. Otherwise Node would keep all requests of this read.
-    const parser: unknown = 'parser' in socket ? socket.parser : undefined;
-    Reflect.set(Object(parser), 'onIncoming', () => 2);
+    Reflect.set(Object(Reflect.get(socket, 'parser')), 'onIncoming', () => 2);
     socket.destroy();
   }
 
