@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   Client,
   credentials,
@@ -16,6 +17,7 @@ import { GetUserRequest, type UserMessage } from '../../src/grpc/users.ts';
 import type { UsersServiceOptions } from '../../src/grpc/users-service.ts';
 import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { until } from '../kit/until.ts';
 
 // A gRPC service of the host, with raw bytes as messages.
 const echoMethod = {
@@ -91,12 +93,22 @@ describe('addUsersService on a gRPC server with another service', () => {
     // The message ends within a character, which grpc-js cannot encode.
     repository.users.get = () => Promise.reject(new DomainError('conflict', '\u{1f600}'.slice(0, 1)));
     await assert.rejects(call('/Users/GetUser', Buffer.from([8, 1])), { code: status.ABORTED });
+    // The store completes a read although its client has cancelled the call.
+    repository.users.get = async (id, options) => {
+      cancelled.cancel();
+      while (options?.isAborted !== true) await nextTurn();
+      return { id, name: 'Ada', version: 1 };
+    };
+    const request = Buffer.from([8, 1]);
+    const cancelled = client.makeUnaryRequest('/Users/GetUser', bytes, bytes, request, () => undefined);
+    await until(() => events.length > 3, 'the event of the cancelled call');
     assert.partialDeepStrictEqual(events, [
       { type: 'request', status: status.OK, route: '/Users/GetUser' },
       { type: 'request', status: status.NOT_FOUND, id },
       { type: 'request', status: status.ABORTED },
+      { type: 'request', status: status.CANCELLED },
     ]);
-    assert.equal(events.length, 3);
+    assert.equal(events.length, 4);
   });
 });
 
