@@ -257,5 +257,17 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
         assert.equal(await message.count(), 0);
       }
     });
+
+    await t.test('a page says that one of its scripts is of another version', async () => {
+      // This page may report errors.
+      const other = await page.context().newPage();
+      const script = { contentType: 'text/javascript', body: 'export {}' };
+      await other.route('**/ui/messages.js', (route) => route.fulfill(script));
+      for (const address of ['/', '/api.html']) {
+        await other.goto(http + address);
+        await other.getByRole('alert').filter({ hasText: 'could not be loaded completely' }).waitFor();
+      }
+      await other.close();
+    });
   });
 });
