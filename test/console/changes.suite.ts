@@ -527,6 +527,26 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     );
 
     await t.test(
+      'the work for a new post does not grow with the posts that were counted before',
+      async () => {
+        const { user } = await show(6);
+        await page.evaluate(`
+        globalThis.searches = 0;
+        const { querySelector } = Element.prototype;
+        Element.prototype.querySelector = function (selector) {
+          if (this.id === 'post-list') searches += 1;
+          return querySelector.call(this, selector);
+        };
+      `);
+        const titles = Array.from({ length: 30 }, (_, i) => `Post ${i}`);
+        await addPosts(http, user, titles);
+        await page.getByRole('button', { name: `Show ${titles.length} new posts` }).waitFor();
+        const searches = await page.evaluate<number>('searches');
+        assert.ok(searches <= titles.length, `the list was searched ${searches} times`);
+      },
+    );
+
+    await t.test(
       'changes are not counted as new if the page shows these users and posts anyway',
       async (t) => {
         const { user } = await show(7);

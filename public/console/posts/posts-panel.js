@@ -84,7 +84,7 @@ export function createPostsPanel(posts, choose, ready, drafted) {
   }
 
   function countNew() {
-    for (const id of added) if (items.itemOf({ id }) !== undefined) added.delete(id);
+    for (const item of list.children) added.delete(Number(idOf(item)));
     setHidden(showAdded, added.size === 0, heading);
     showAdded.textContent = `Show ${added.size} new ${added.size === 1 ? 'post' : 'posts'}`;
   }
