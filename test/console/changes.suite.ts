@@ -113,6 +113,20 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       },
     );
 
+    await t.test('a click on a name or a role opens the user who is changed during the click', async () => {
+      for (const target of ['a', '.pill']) {
+        await changeUser(http, 1, { role: 'member' });
+        await show();
+        const place = page.locator('tr[data-id="1"]');
+        await place.locator(target).hover();
+        await page.mouse.down();
+        await changeUser(http, 1, { name: `By ${target}`, role: 'admin' });
+        await place.getByText('admin').waitFor();
+        await page.mouse.up();
+        await page.getByText('User 1 · version').waitFor();
+      }
+    });
+
     await t.test(
       'changes appear in the open user without losing typed text, and show a conflict before it is saved',
       async (t) => {

@@ -1,6 +1,6 @@
 // @ts-check
 import { userFields } from '../api/resources.js';
-import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
+import { byId, clone, moveFocus, part, setText } from '../ui/dom.js';
 import { hasDraftsOf } from '../ui/memory.js';
 
 /** @import { User } from '../api/resources.js' */
@@ -18,22 +18,13 @@ export function createUserTable(addressOf, focusLost) {
   /** @param {User} user */
   function row(user) {
     const { id } = user;
-    const { name, ...optional } = userFields(user);
     const made = clone('user-row');
     made.dataset['id'] = String(id);
     part(made, 'id', HTMLElement).textContent = String(id);
     const link = part(made, 'name', HTMLAnchorElement);
-    link.textContent = name;
-    link.title = name;
     link.href = addressOf(id);
     if (id === openId) link.ariaCurrent = 'true';
-    link.draggable = false;
-    markUnsaved(made, id);
-    for (const [field, text] of Object.entries(optional)) {
-      // The column may cut a long text.
-      if (text !== '')
-        part(made, field, HTMLElement).append(el('span', { class: 'pill', title: text }, text));
-    }
+    fill(made, user);
     return made;
   }
 
@@ -83,18 +74,13 @@ export function createUserTable(addressOf, focusLost) {
     },
 
     /**
-     * Shows a changed user in its present row, so that no rows move. The focus stays on the name.
+     * Shows a changed user in its present row, so that no rows move.
      * @param {User} user
-     * @param {'' | 'Changed' | 'Deleted'} mark for a change by another person
+     * @param {'' | 'Changed' | 'Deleted'} [mark] for a change by another person
      */
-    update(user, mark = '') {
+    update(user, mark) {
       const shown = rowOf(user.id);
-      if (shown === undefined) return;
-      const hadFocus = shown.contains(document.activeElement);
-      const made = row(user);
-      part(made, 'changed', HTMLElement).textContent = mark;
-      shown.replaceWith(made);
-      if (hadFocus) part(made, 'name', HTMLAnchorElement).focus();
+      if (shown !== undefined) fill(shown, user, mark);
     },
 
     /** @param {number} id */
@@ -130,6 +116,22 @@ export function createUserTable(addressOf, focusLost) {
       return Boolean(link);
     },
   };
+}
+
+/**
+ * Shows a user in a row. Its elements stay, so that a change does not end a click, a selection or the focus.
+ * @param {HTMLElement} row
+ * @param {User} user
+ */
+function fill(row, user, mark = '') {
+  for (const [field, text] of Object.entries(userFields(user))) {
+    const place = part(row, field, HTMLElement);
+    setText(place, text);
+    // The column may cut a long text.
+    place.title = text;
+  }
+  part(row, 'changed', HTMLElement).textContent = mark;
+  markUnsaved(row, user.id);
 }
 
 /**
