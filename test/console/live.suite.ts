@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { useBrowser } from './pages.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, advance, firstNameIs, settled } from './people.ts';
 import { startService } from './service.ts';
 
@@ -163,6 +163,10 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       .filter({ hasText: /Health\s*Healthy\s*Readiness\s*Not ready/ })
       .waitFor();
     await page.getByText('No figures: /metrics responded 404').waitFor();
+    // An extension of the browser may block the address.
+    expectAway(t, http);
+    await page.route('**/metrics', (route) => route.abort());
+    await page.getByText('No figures: /metrics did not respond').waitFor();
   });
 
   test('show their gaps on a page whose clock the test advances', async (t) => {

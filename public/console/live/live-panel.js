@@ -36,11 +36,11 @@ export function createLivePanel({ connection, apiKey }) {
     showCheck('live-health', health?.status, 'Healthy', 'Failing');
     showCheck('live-ready', ready?.status, 'Ready', 'Not ready');
     if (health === undefined) return connection.lost();
-    if (metrics !== undefined) takeMetrics(metrics, key);
+    if (!isRefused) takeMetrics(metrics ?? { status: 0, text: '' }, key);
   }
 
   /**
-   * @param {{ status: number, text: string }} metrics
+   * @param {{ status: number, text: string }} metrics with the status 0 if there was no response
    * @param {string | undefined} key the key of the request
    */
   function takeMetrics({ status, text }, key) {
@@ -89,7 +89,7 @@ function reasonFor(status, rejected) {
   if (status === 401 && rejected) return 'The service does not accept the API key.';
   if (status === 401) return 'The figures need an API key.';
   if (status === 403) return 'Your API key does not cover the figures.';
-  return `No figures: /metrics responded ${status}.`;
+  return `No figures: /metrics ${status === 0 ? 'did not respond' : `responded ${status}`}.`;
 }
 
 /**
