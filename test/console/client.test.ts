@@ -107,3 +107,16 @@ test('console: a service whose probe fails is not away while parts of a long res
   await writer.close();
   await read;
 });
+
+for (const status of [404, 429]) {
+  test(`console: a service is not away because a proxy responds ${status} to its probe`, async (t) => {
+    const statuses = [status, 200];
+    t.mock.method(globalThis, 'fetch', async () => new Response('', { status: statuses.shift() ?? 200 }));
+    const service = new Connection();
+    let reports = 0;
+    service.addEventListener('away', () => reports++);
+    service.lost();
+    await service.answering();
+    assert.equal(reports, 0);
+  });
+}

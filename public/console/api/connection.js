@@ -129,7 +129,9 @@ export async function probe(path, apiKey) {
 /** @returns {Promise<boolean>} whether the server responds; a long response may delay the probe */
 async function isAnswering() {
   const startMs = performance.now();
-  return (await probe('health', undefined))?.status === 200 || heardAtMs > startMs;
+  const { status } = (await probe('health', undefined)) ?? { status: 500 };
+  // A proxy may hide this path, or limit the requests to it.
+  return status < 500 || heardAtMs > startMs;
 }
 
 /**
