@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { lstatSync } from 'node:fs';
+import { existsSync, lstatSync } from 'node:fs';
 import { mkdtempDisposable, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
@@ -25,6 +25,7 @@ export async function backupSqlite(path: string, target: string, onProgress: Bac
   const part = `${to}.${randomUUID()}.part`;
   try {
     refuseExisting(to);
+    if (!existsSync(from)) throw new Error('there is no such file');
     const source = await realpath(from);
     checkWritable(source);
     makeFile(part);

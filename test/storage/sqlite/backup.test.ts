@@ -222,7 +222,7 @@ describe('a backup of a SQLite file', () => {
   }
 
   const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [
-    ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db.*no such file/],
+    ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db to .*: there is no such file$/],
     ['of a file that is not a database', 'text.txt', 'backup.db', /not a database/],
     ['of a file that is empty', 'empty.db', 'backup.db', /empty\.db.*it has no tables of this service$/],
     ['of a file of another program', 'other.db', 'backup.db', /it is the database of another program$/],
