@@ -55,7 +55,7 @@ const parserRefusals: Readonly<Record<string, HttpError>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: fatalError(413, 'the chunk extensions are too long'),
   HPE_INVALID_URL: fatalError(
     400,
-    'the request target is malformed: it must be a path, with all but ASCII percent-encoded',
+    'the request target is malformed: it must be a path in ASCII; percent-encode other characters',
   ),
   HPE_HEADER_OVERFLOW: fatalError(431, 'the headers of the request are too long or too many'),
   HPE_PAUSED_H2_UPGRADE: unknownVersion,

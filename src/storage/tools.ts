@@ -57,6 +57,6 @@ export const fail = (what: string, remedy: string): Finding => ({ level: 'fail',
 export function examineMode(path: string): Finding {
   // Windows has no such modes.
   return platform() !== 'win32' && (statSync(path).mode & 0o006) !== 0
-    ? warn(`every user of this machine may open ${path}`, `run chmod 600 ${path}`)
-    : ok(`not every user may open ${path}`);
+    ? warn(`${path} is open to every user of this machine`, `run chmod 600 ${path}`)
+    : ok(`${path} is not open to every user`);
 }

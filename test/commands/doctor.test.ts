@@ -215,7 +215,7 @@ describe('users-service doctor', () => {
       const { problems } = await doctor([...free, '--database', 'memory:', ...tls]);
       assert.match(problems[0] ?? '', /^fail .* of CN=x is not valid before \S+Z; set the clock, or wait$/);
       const [, open = ''] = problems;
-      assert.match(open, /^warn {2}every user of this machine may open \S+key\.pem; run chmod 600 /);
+      assert.match(open, /^warn {2}\S+key\.pem is open to every user of this machine; run chmod 600 /);
     });
 
     it('reports a missing certificate in addition to all other checks', async () => {

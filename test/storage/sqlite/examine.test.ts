@@ -80,7 +80,7 @@ describe('the examination of a SQLite file', () => {
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
       text.join('\n'),
-      /^not every user may open FILE\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+      /^FILE is not open to every user\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
     );
   });
 
@@ -208,8 +208,8 @@ describe('the examination of a SQLite file', () => {
     ['lacks a table', (path) => run(path, 'DROP TABLE idempotency_keys'), /^fail .* another program$/],
     ['is empty', (path) => writeFileSync(path, ''), /^warn .* has no tables$/],
     ['has an older schema', pragma('user_version = 3'), /^warn the schema has version 3$/],
-    ['may be opened by others', mode(0o644), /^warn every user of this machine may open /],
-    ['may only be written by others', mode(0o602), /^warn every user of this machine may open /],
+    ['may be opened by others', mode(0o644), /^warn .* is open to every user of this machine/],
+    ['may only be written by others', mode(0o602), /^warn .* is open to every user of this machine/],
     ['its group may read', mode(0o640)],
     ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
