@@ -107,7 +107,7 @@ function isTemporary(error: unknown, url: URL): boolean {
   // `fetch` fails with a `TypeError` that has a cause.
   if (!(error instanceof TypeError && 'cause' in error)) return false;
   if (String(error.cause) === 'Error: bad port')
-    throw new UsageError(`--url must have another port: the Fetch standard blocks ${url.port}`);
+    throw new UsageError(`--url must have another port: the Fetch standard blocks port ${url.port}`);
   const code = String(Object(error.cause).code);
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER')
     throw new UsageError('--url must begin with http:, because its port does not use TLS');

@@ -431,7 +431,7 @@ describe('users-service changes', () => {
     [['--url', 'http://ada@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
     [['--url', 'http://:hunter2@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
     [['--url', 'http://127.0.0.1:9/?x=1'], /--url must have no user, password, query or fragment/],
-    [url, /--url must have another port: the Fetch standard blocks 9$/m],
+    [url, /--url must have another port: the Fetch standard blocks port 9$/m],
     [[...url, '--after', 'x'], /--after must be a whole number/],
     [[...url, '--type', 'user'], /--type must be a comma list of user\.created/],
     [[...url, '--user', '0'], /--user must be a whole number/],
