@@ -147,7 +147,7 @@ function keepNewObjectsYoung(): void {
 function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   const [flag] = optionRows.find(([, { path }]) => path === error.option) ?? [];
   if (flag === undefined) return error;
-  // Other messages already say why.
+  // Other messages already contain their cause.
   const text = flag === 'database' ? describeError(error) : error.message.replace(/^readDatabase /, '');
   const Kind = isInvalid(error.cause) ? UsageError : Error;
   return new Kind(`${settings[flag].label}: ${text}`);

@@ -70,7 +70,7 @@ export class GrpcServer {
     // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
-    // A lost client never closes its connection. The event comes after each quiet time, so also after its last call.
+    // A lost client never closes its connection. `timeout` is emitted after each quiet time, also after the last call.
     for (const socket of this.#sockets)
       socket.setTimeout(Math.max(quietMs, idleMs)).on('timeout', () => {
         if (!this.#streams.areOpen(socket)) socket.destroy();

@@ -31,7 +31,7 @@ export class Connections {
    */
   readonly #open = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** Listens to the `close` of every connection. Functions of its own would be an eighth of its memory while idle. */
+  /** The listener of `close` for all connections. One function for each would take an eighth of its idle memory. */
   readonly #forget: (this: Socket) => void;
   #warnedAt = Number.NEGATIVE_INFINITY;
 
@@ -46,7 +46,7 @@ export class Connections {
     // Node's `maxConnections` cannot send a response, and full workers would pass a connection around forever.
     const nodeListeners = server.listeners('connection');
     server.removeAllListeners('connection');
-    // A connection waits for its turn before it is read. With TLS, that would not save the handshake, which costs most.
+    // Without TLS, a connection waits for its turn before it is read. With TLS, the handshake costs most in any case.
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
       this.#unread.delete(socket);

@@ -49,7 +49,7 @@ export class MemoryBudget {
 
   /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
   hold(owner: object, usedBytes: number, cancel?: () => void): void {
-    // The length of what waits in a response is not a number if its socket is a plain object, as on serverless hosts.
+    // On serverless hosts, the socket is a plain object, and the length of what waits in the response is not a number.
     const bytes = Math.max(0, usedBytes - uncountedBytes) || 0;
     this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
     if (bytes === 0) this.#holdings.delete(owner);

@@ -7,7 +7,7 @@ export interface Column {
   readonly name: string;
   readonly field: string;
   readonly type: 'integer' | 'text';
-  /** The value for an absent field. Not NULL, with which pages cannot compare; the empty text sorts first. */
+  /** The value for an absent field. Not NULL, which cannot be compared with a position; the empty text sorts first. */
   readonly absent?: '';
   /** The kind of record that this one belongs to. The column contains its id. */
   readonly parent?: RecordKind;
