@@ -20,7 +20,7 @@ does a certificate that is not trusted.
   --user ID     only the user with this id and its posts
   --state FILE  store here the position up to which all is printed, and continue
                 there at the next start; overrides --after
-  API_KEY       in the environment: the key to send, if the service needs one
+  API_KEY       in the environment: the KEY to send, without its name and scopes
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no
 longer kept.
