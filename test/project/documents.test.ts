@@ -43,6 +43,18 @@ test('each relative link of the documentation has an existing file and heading a
   assert.deepEqual(broken, []);
 });
 
+test('links lead from README.md to each page of the documentation', () => {
+  const found = new Set(['README.md']);
+  // The loop also visits the pages that it adds.
+  for (const path of found) {
+    for (const [, target = ''] of (documents.get(path) ?? '').matchAll(/\]\((?![a-z]+:)([^)\s#]+)/g)) {
+      const to = join(dirname(path), target);
+      for (const page of [to, join(to, 'README.md')]) if (documents.has(page)) found.add(page);
+    }
+  }
+  assert.deepEqual([...found].sort(), [...documents.keys()].sort());
+});
+
 test('each TypeScript file that src/README.md names exists', () => {
   const existing = globSync('{src,test}/**/*.ts', { cwd: root });
   const named = [...(documents.get('src/README.md') ?? '').matchAll(/`([\w/.-]+\.ts)`/g)];
