@@ -53,10 +53,7 @@ const unknownVersion = fatalError(505, 'the protocol must be HTTP/1.1');
 const parserRefusals: Readonly<Record<string, HttpError>> = {
   ERR_HTTP_REQUEST_TIMEOUT: fatalError(408, 'the request did not arrive in time'),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: fatalError(413, 'the chunk extensions are too long'),
-  HPE_INVALID_URL: fatalError(
-    400,
-    'the request target is malformed: it must be a path in ASCII; percent-encode other characters',
-  ),
+  HPE_INVALID_URL: fatalError(400, 'the request target must be a path, percent-encoded if not ASCII'),
   HPE_HEADER_OVERFLOW: fatalError(431, 'the headers of the request are too long or too many'),
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };

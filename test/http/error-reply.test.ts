@@ -82,7 +82,7 @@ test('the error for a target that is not ASCII says how to write it', async (t) 
   const { status, body } = await wire.next();
   assert.equal(status, 400);
   assert.deepEqual(JSON.parse(body), {
-    error: 'the request target is malformed: it must be a path in ASCII; percent-encode other characters',
+    error: 'the request target must be a path, percent-encoded if not ASCII',
   });
 });
 
