@@ -87,10 +87,10 @@ function isUsed(name: string, value: string): boolean {
 }
 
 /**
- * Returns a replacement for a stream's `push`. It keeps an unfinished message in one buffer, and all bytes while others
- * wait in the stream: each chunk there would need some 300 bytes in addition, and keep its whole packet. It passes on
- * whole messages in slices. grpc-js parses all messages of a slice at once, of which each needs some 600 bytes. Between
- * slices, it pauses until the handler asks for the next message.
+ * Returns a replacement for a stream's `push`. It keeps an unfinished message in one buffer, and also all bytes while
+ * earlier ones wait in the stream, where each chunk would need some 300 bytes more, and keep its whole packet. It passes
+ * on whole messages in slices, because grpc-js parses all messages of a slice at once, and each needs some 600 bytes.
+ * Between slices, grpc-js pauses until the handler asks for the next message.
  */
 function joining(stream: Http2Stream, maxMessageBytes: number) {
   const { push } = Readable.prototype;

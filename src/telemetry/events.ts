@@ -40,8 +40,8 @@ export interface RequestEvent {
   /** The path without the query, which may contain names of users. */
   readonly path: string;
   /**
-   * The HTTP status, that of the error when the reply failed after its head, 499 when the connection closed before the
-   * end of the response; for gRPC the status code.
+   * The HTTP status or the status code of gRPC. For a reply that failed after its head, the status of the error; for a
+   * connection that closed before the end of the response, 499.
    */
   readonly status: number;
   readonly durationMs: number;
