@@ -66,6 +66,15 @@ test('each TypeScript file that src/README.md names exists', () => {
   );
 });
 
+test('the pages of the rooms http and grpc name each of their files', () => {
+  for (const room of ['src/http', 'src/grpc']) {
+    const text = documents.get(`${room}/README.md`) ?? '';
+    const files = globSync('*.ts', { cwd: join(root, room) }).map((file) => file.replace('.ts', ''));
+    const missing = files.filter((name) => !text.includes(`\`${name}\``));
+    assert.deepEqual(missing, [], room);
+  }
+});
+
 test('each npm script in the documentation exists', () => {
   const named = [...documents.values()].flatMap((text) => [...text.matchAll(/npm run ([a-z:-]+)/g)]);
   const unknown = named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined);
