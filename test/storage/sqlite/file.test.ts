@@ -407,7 +407,10 @@ describe('the files of a SQLite store that is in use', () => {
       const { message } = await refusal(copy);
       const problem = /its log \S+copy\.db-wal exists, but the file itself is missing or empty: put it back/;
       assert.match(message, problem);
-      await assert.rejects(backupSqlite(copy, join(folder, 'backup.db')), /there is no such file$|missing or empty/);
+      await assert.rejects(
+        backupSqlite(copy, join(folder, 'backup.db')),
+        /there is no such file$|missing or empty/,
+      );
       assert.equal(existsSync(copy), what !== 'missing');
       renameSync(`${copy}.away`, copy);
       const opened = await openSqliteStore(copy);
