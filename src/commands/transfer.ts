@@ -9,7 +9,7 @@ import { syncFolder } from '../storage/sync.ts';
 import { adopt, type Command, cleanUps, print, wrap, write } from './command-line.ts';
 import { failedAt, UsageError, usageOf, withoutPasswords } from './errors.ts';
 import { openStream } from './files.ts';
-import { createProgress } from './progress.ts';
+import { createProgress, type Progress } from './progress.ts';
 import { countOf, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
 import { checkedUrl, databaseUrl } from './settings.ts';
 
@@ -47,7 +47,7 @@ export const copy: Command = {
     const summary = await source.summary();
     const [total, lastIds] = [countOf(summary), byKind((kind) => summary[kind].lastId)];
     // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
-    await checkSubset(target, source);
+    await checkSubset(target, source, createProgress(stderr, 'compare', countOf(await target.summary())));
     // First, as in `import`.
     await target.continueIds(lastIds);
     const progress = createProgress(stderr, 'copy', total);
@@ -66,16 +66,17 @@ export const copy: Command = {
 };
 
 /** Fails unless the source contains every record of the target. Both return their lines in the same order. */
-async function checkSubset(target: Store, source: Store): Promise<void> {
+async function checkSubset(target: Store, source: Store, progress: Progress): Promise<void> {
   const wanted = linesOf(source);
-  for await (const line of linesOf(target)) {
-    let next = await wanted.next();
-    while (next.done !== true && next.value !== line) next = await wanted.next();
-    if (next.done === true) {
+  await readAll(readStore(target), progress, async ({ lines }) => {
+    for (const line of lines) {
+      let next = await wanted.next();
+      while (next.done !== true && next.value !== line) next = await wanted.next();
+      if (next.done !== true) continue;
       const { type, id } = JSON.parse(line);
       throw new Error(`the target contains other records: ${type} ${id} is not in the source`);
     }
-  }
+  });
 }
 
 async function* linesOf(store: Store): AsyncGenerator<string, void> {
