@@ -74,15 +74,15 @@ export async function acceptWaiting(
   signal: AbortSignal,
   turn: () => Promise<unknown> = setImmediate,
 ): Promise<void> {
-  let hasAccepted = true;
+  let accepted = 0;
   const onConnection = (): void => {
-    hasAccepted = true;
+    accepted += 1;
   };
   server.on('connection', onConnection);
   // The first turn has perhaps accepted its connection already.
   await turn();
-  for (let turns = 0; hasAccepted && turns < maxLastAccepts && !signal.aborted; turns += 1) {
-    hasAccepted = false;
+  for (let before = -1; accepted > before && accepted < maxLastAccepts && !signal.aborted; ) {
+    before = accepted;
     await turn();
   }
   server.off('connection', onConnection);
