@@ -153,6 +153,19 @@ describe('the search for a host that accepts writes', () => {
     });
   }
 
+  it('lets all requests wait for one of several hosts, although the last search took long', async (t) => {
+    const { search, answers, pass } = start(t, [a, b]);
+    answers.set('a', 'hangs').set('b', 'hangs');
+    const hanging = kindOf(search.recover());
+    await pass(60_100);
+    assert.equal(await hanging, 'unavailable');
+    const requests = [search.recover(), search.recover()];
+    answers.set('b', 'passes');
+    await pass(200);
+    await Promise.all(requests);
+    assert.equal(search.current, b);
+  });
+
   it('uses no earlier connection after it has found the same host again among several', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'passes');
