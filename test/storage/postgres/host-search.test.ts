@@ -12,7 +12,9 @@ import { type CreateClient, session, settings } from './fake-session.ts';
 const host = (name: string) => ({ name, url: `postgres://${name}` });
 const [a, b, c] = [host('a'), host('b'), host('c')];
 
-type Answer = 'passes' | 'fails' | 'hangs';
+type Answer = 'passes' | 'fails' | 'refuses' | 'hangs';
+
+const refusal = Object.assign(new Error('too many connections'), { code: '53300', severity: 'FATAL' });
 
 /** A search among hosts after the first has failed. The function `pass` moves its clock. */
 function start(t: TestContext, hosts: Hosts = [a, b, c]) {
@@ -30,6 +32,7 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
         asked[name] = (asked[name] ?? 0) + 1;
         const answer = answers.get(name) ?? 'fails';
         if (answer === 'hangs') await destroyed.promise;
+        if (answer === 'refuses') throw refusal;
         if (answer === 'fails') throw new Error('takes no writes');
       },
       query: async () => ({ rows: [session] }),
@@ -210,6 +213,20 @@ describe('the search for a host that accepts writes', () => {
       assert.notEqual(search.failure, undefined);
     });
   }
+
+  it('searches for another host if one refuses connections, and none that is open can be used', async (t) => {
+    const { search, answers } = start(t, [a, b]);
+    answers.set('a', 'passes').set('b', 'passes');
+    const connection = await search.open();
+    assert.ok(connection);
+    answers.set('a', 'refuses');
+    await assert.rejects(search.open(), { kind: 'unavailable', cause: refusal });
+    search.discard(connection);
+    assert.equal(await search.open(), undefined);
+    assert.equal(search.failure?.cause, refusal);
+    await search.recover();
+    assert.equal(search.current, b);
+  });
 
   it('does not take a host for serving because of a connection that was lost', async (t) => {
     const { search, answers } = start(t);
