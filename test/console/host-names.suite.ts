@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
+import { createRequestListener } from '../../src/rest/listener.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { launchBrowser, noBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
+import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 
 // Browsers resolve all names below `localhost` to the loopback address, as a hostile name server would.
@@ -28,4 +32,28 @@ test('a page of another host name that resolves to the service cannot read from 
   assert.deepEqual(read, [421, 421]);
   assert.equal((await page.goto(`http://localhost:${port}/users`))?.status(), 200);
   assert.equal(await page.textContent('body'), '[]');
+});
+
+test('text that was typed for a service is not in the page of one at another path of the host', {
+  skip: noBrowser,
+}, async (t) => {
+  const mount = (basePath: string) => createRequestListener({ repository: createMemoryStore(), basePath });
+  const [one, two] = [mount('/one'), mount('/two')];
+  const { http } = await listen(
+    t,
+    createServer((...call) => void one(...call, () => two(...call))),
+  );
+  const page = await (await launchBrowser()).newPage();
+  t.after(() => page.close());
+  const name = page.locator('#edit-name');
+  for (const basePath of ['/one', '/two']) {
+    await send(http, `POST ${basePath}/users`, { json: { name: 'Ada' }, basePath });
+    await page.goto(`${http}${basePath}/#/users/1`);
+    await page.getByText('User 1 · version').waitFor();
+    assert.equal(await name.inputValue(), 'Ada', basePath);
+    await name.fill('Ada L');
+  }
+  await page.reload();
+  await page.getByText('User 1 · version').waitFor();
+  assert.equal(await name.inputValue(), 'Ada L');
 });

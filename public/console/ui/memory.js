@@ -1,7 +1,9 @@
 // @ts-check
 import { randomKey } from '../api/client.js';
+import { apiUrl } from '../api/connection.js';
 
-const prefix = 'users-service.';
+// A service at another path of this host must not get the texts and the key.
+const prefix = `users-service.${apiUrl('').pathname.slice(1)}`;
 
 /**
  * Stores texts by name, also over a reload.
