@@ -1,5 +1,6 @@
-import { authModes, parseKeys, scopes } from './domain/access.ts';
+import { authModes, parseKeys } from './domain/access.ts';
 import { defaultChangesKept, maxChangesKept } from './domain/change.ts';
+import { messageOf } from './domain/errors.ts';
 import { isInRange, maxTimerMs, type Range, rangeText, shown } from './domain/range.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement } from './storage/open.ts';
 
@@ -34,10 +35,6 @@ const requirements = {
   HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
   PATH: ['a path', (value) => value === false || (isText(value) && value !== '')],
   'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
-  KEYS: [
-    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +, 64 hexadecimal digits after sha256:, and no KEY twice`,
-    isKeyList,
-  ],
   ORIGINS: [
     'a list of * or origins such as https://app.example, without wildcards and paths',
     (value) => isList(value, (item) => item === '*' || isOrigin(item)),
@@ -230,6 +227,7 @@ export function unmetRequirement(option: Option, value: unknown): string | undef
   if (values !== undefined) {
     return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;
   }
+  if (kind === 'KEYS') return unmetKeysRequirement(value);
   if (option.unmetRequirement !== undefined) return option.unmetRequirement(isText(value) ? value : '');
   const [requirement, isValid] = requirements[kind as keyof typeof requirements];
   return isValid(value) ? undefined : requirement;
@@ -241,13 +239,15 @@ function isList(value: unknown, holds = (_item: string): boolean => true): value
   return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
-function isKeyList(value: unknown): boolean {
-  if (!isList(value)) return false;
+/** The reason contains no key. */
+function unmetKeysRequirement(value: unknown): string | undefined {
+  const requirement = 'a list of keys as KEY or NAME:SCOPES=KEY';
+  if (!isList(value)) return requirement;
   try {
     parseKeys(value);
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return `${requirement} (${messageOf(error)})`;
   }
 }
 

@@ -50,7 +50,7 @@ export function parseKey(text: string, digests = new Set<string>()): Key {
   const known = scopes.filter((scope) => given.includes(scope));
   // A misspelt scope must not turn the whole text into a secret with all scopes.
   if (known.length !== given.length) {
-    throw new TypeError(`the API key "${name}" must have scopes of ${scopes.join(', ')}, joined by +`);
+    throw new TypeError(`an API key with a name must have scopes of ${scopes.join(', ')}, joined by +`);
   }
   const [prefix, hex] = digestPattern.exec(secret) ?? [];
   // A mistyped digest must not become a secret: everyone who can read the configuration would know it.

@@ -146,7 +146,7 @@ test('a SIGHUP with a malformed file keeps the keys and reports the line', async
   await writeFile(file, 'second\na:raed=third\n');
   child.kill('SIGHUP');
   await printed(running, 'failure');
-  assert.match(JSON.stringify(lines), /line 2: the API key \\\\?"a\\\\?" must have scopes of read/);
+  assert.match(JSON.stringify(lines), /line 2: an API key with a name must have scopes of read/);
   assert.doesNotMatch(JSON.stringify(lines), /third/);
   assert.equal(await statusOf(http, 'first'), 200);
   assert.equal(await statusOf(http, 'second'), 401);
@@ -176,7 +176,7 @@ for (const [what, text, mode, problem] of [
     'with a misspelt scope',
     'app:wirte=secret\n',
     0o600,
-    /line 1: the API key "app" must have scopes of (?!.*apiKeys)/,
+    /line 1: an API key with a name must have scopes of (?!.*apiKeys)/,
   ],
 ] as const) {
   test(`a file of API keys ${what} is rejected before the service starts`, async () => {

@@ -130,10 +130,10 @@ test('new keys replace the old ones at once, and a malformed list changes no key
 });
 
 for (const [key, problem] of [
-  ['a:raed=secret', /the API key "a" must have scopes of read, write, metrics/],
-  ['a:=secret', /the API key "a" must have scopes/],
-  ['a:read+read=secret', /the API key "a" must have scopes/],
-  ['a:read+=secret', /the API key "a" must have scopes/],
+  ['a:raed=secret', /an API key with a name must have scopes of read, write, metrics/],
+  ['a:=secret', /an API key with a name must have scopes/],
+  ['a:read+read=secret', /an API key with a name must have scopes/],
+  ['a:read+=secret', /an API key with a name must have scopes/],
   ['a:read=', /visible ASCII/],
   ['', /visible ASCII/],
   // The parts of `a:read,write=secret`.
