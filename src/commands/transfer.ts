@@ -21,8 +21,8 @@ const copyHelp = `usage: users-service copy --from URL --to URL
 
 Copies a whole store into another, with ids, versions and posts, and compares
 checksums at the end. You may interrupt it and run it again. Stop writing to the
-source first: a copy of a store that is written meanwhile fails, or with
---changes-kept off may lack changes, and has to be repeated into an empty store.
+source first. Otherwise the copy fails, or with --changes-kept off may lack
+changes; then repeat it into an empty store.
 A source with an older schema is migrated.
 
   --from URL  ${wrap(`the store to read: ${persistentUrlForms}`, ' '.repeat(14))}
