@@ -22,7 +22,7 @@ if (home) {
     // Without such a folder, only the start is slower.
   }
 }
-// If a garbage collection finds no object of `process.nextTick`, V8 slows `nextTick` down for good. So keep one.
+// If a garbage collection finds no object of `process.nextTick`, V8 slows `nextTick` down permanently. So keep one.
 const { executionAsyncResource } = await import('node:async_hooks');
 const kept: object[] = [];
 process.nextTick(() => kept.push(executionAsyncResource()));

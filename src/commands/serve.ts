@@ -153,7 +153,7 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   return new Kind(`${settings[flag].label}: ${text}`);
 }
 
-/** Fails when an address cannot be opened, so that no database is created in vain. */
+/** Fails when an address cannot be opened, before a database is created. */
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
   await tryPort('port', host, port);
   if (grpcPort !== false) await tryPort('grpcPort', host, grpcPort);

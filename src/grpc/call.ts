@@ -23,7 +23,7 @@ const pushbackMs = 1_000;
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its own deadline, which passes before ours, because ours begins when the call arrives.
 const deadlineSlackMs = 100;
-// Encoded, at most 4,500 bytes. grpc-java accepts 8 KiB of headers, and grpc-js closes its connection at some 100 KiB.
+// Encoded, at most 4,500 bytes. grpc-java accepts 8 KiB of headers, and grpc-js closes its connection at about 100 KiB.
 const maxDetails = 500;
 
 /**

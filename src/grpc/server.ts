@@ -123,7 +123,7 @@ export class GrpcServer {
       app.setServing(this.#serving);
       return app;
     });
-    // If a file could not be read, the next connection tries again. A module that fails while it runs fails for good.
+    // If a file could not be read, the next connection tries again. A module that failed while it ran never runs again.
     this.#app.catch(() => {
       this.#app = undefined;
     });

@@ -88,9 +88,9 @@ function isUsed(name: string, value: string): boolean {
 
 /**
  * Returns a replacement for a stream's `push`. It keeps an unfinished message in one buffer, and also all bytes while
- * earlier ones wait in the stream, where each chunk would need some 300 bytes more, and keep its whole packet. It passes
- * on whole messages in slices, because grpc-js parses all messages of a slice at once, and each needs some 600 bytes.
- * Between slices, grpc-js pauses until the handler asks for the next message.
+ * earlier ones wait in the stream, where each chunk would need about 300 bytes more, and keep its whole packet. It
+ * passes on whole messages in slices, because grpc-js parses all messages of a slice at once, and each needs about 600
+ * bytes. Between slices, grpc-js pauses until the handler asks for the next message.
  */
 function joining(stream: Http2Stream, maxMessageBytes: number) {
   const { push } = Readable.prototype;

@@ -15,7 +15,7 @@ const patience = { timeout: 120_000 };
 const path = '/Users/GetUser';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
-/** A service with so little memory that it holds some 250 calls and 500 connections, or with even less. */
+/** A service with so little memory that it holds about 250 calls and 500 connections, or with even less. */
 async function startSmall(t: Parameters<typeof startProcess>[0], megabytes = 64, filledMegabytes = 0) {
   const fill = `--import=data:text/javascript,globalThis.filled=Array(${filledMegabytes}*2**17).fill(0)`;
   const env = { NODE_OPTIONS: `--max-old-space-size=${megabytes} --max-semi-space-size=1 ${fill}` };
@@ -239,7 +239,7 @@ describe('the limits of a call', async () => {
     const metadata = Object.fromEntries(
       Array.from({ length: 14 }, (_, i) => [`x-${i}-bin`, ','.repeat(4_000)]),
     );
-    // The values of each would need some 10 MB.
+    // The values of each would need about 10 MB.
     const calls = Array.from({ length: 100 }, () =>
       openCall(session, path, metadata).on('error', () => undefined),
     );

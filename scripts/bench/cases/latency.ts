@@ -16,7 +16,7 @@ const writesPerSecond = 200;
 const turnMs = 1_500;
 // By then all connections are open, and the load's own code is compiled.
 const warmUpMs = 750;
-// Enough for all requests that fall due during a pause of some 20 ms. Later ones are counted as unsent.
+// Enough for all requests that fall due during a pause of about 20 ms. Later ones are counted as unsent.
 const connections = 256;
 
 interface Plan {
