@@ -20,7 +20,7 @@ export type ChangeLog = ReturnType<typeof changeLog>;
  */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
-  const last = prepareRows(db, `SELECT ${lastPosition}`);
+  const isRestarted = prepareRows(db, `SELECT max(position) >= ? AND type = '' FROM changes`);
   const insertRestart = db.prepare(`
     INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
   const raiseGone = db.prepare(`UPDATE feed SET gone = max(gone, ${lastPosition} - ?)`);
@@ -29,15 +29,16 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
       AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
   // The first change trims, so that a process that adds few changes trims too.
   let untrimmed = changesPerTrim;
-  let restartedAt: unknown;
+  let restartedAt = Number.POSITIVE_INFINITY;
 
   const keepOnly = (count: number): void => {
     raiseGone.run(count);
     trim.run();
   };
-  const restart = (): void => {
-    insertRestart.run(importPosition());
+  const restart = (): number => {
+    const { lastInsertRowid } = insertRestart.run(importPosition());
     keepOnly(0);
+    return Number(lastInsertRowid);
   };
   return {
     isKept: changesKept > 0,
@@ -50,11 +51,10 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
         if (changesKept > 0) {
           const values = [type, Date.now(), JSON.stringify(record), userOf(record)];
           insert.run(...values, requestId ?? null, key ?? null);
-        } else if (last.get()?.[0] !== restartedAt) {
-          // One restart serves all writes until the last row is another one: its group was rolled back, or another
-          // process has added a change. No client has read its position: all processes keep a feed, or none does.
-          restart();
-          restartedAt = last.get()?.[0];
+        } else if (!isRestarted.get(restartedAt)?.[0]) {
+          // One restart, or a later one of another process, serves all writes until its group is rolled back, or a
+          // change is added. No client has read its position: all processes keep a feed, or none does.
+          restartedAt = restart();
         }
         untrimmed += 1;
         if (untrimmed < changesPerTrim) return;

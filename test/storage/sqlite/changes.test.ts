@@ -116,13 +116,16 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal((await readAll(feed, { after })).length, 1);
   });
 
-  it('restarts once and adds no change while it is off', async (t) => {
+  it('restarts once for each process and adds no change while it is off', async (t) => {
     const path = newPath();
     const store = await open(t, path, { changesKept: 0 });
+    const other = await open(t, path, { changesKept: 0 });
     const last = () => query(path, 'SELECT max(position) FROM changes');
     await addUsers(store, 'Ada');
+    await addUsers(other, 'Bob');
     const before = last();
     await store.posts(1).create({ title: 'a', body: '' });
+    await other.users.delete(2);
     await store.users.delete(1);
     assert.equal(last(), before);
   });
@@ -135,6 +138,27 @@ describe('the feed of changes in a SQLite file', () => {
     const off = await open(t, path, { changesKept: 0 });
     await Promise.all(Array.from({ length: 600 }, () => off.users.create({ name: 'Ada' })));
     assert.equal(query(path, 'SELECT count(*) FROM changes'), 1);
+  });
+
+  it('restarts again while it is off if its restart was rolled back, a process adds a change, or a process starts', () => {
+    const path = newPath();
+    writeFileSync(path, '');
+    connect(path, migrate).close();
+    using db = connect(path);
+    const write = (log: ReturnType<typeof changeLog>) => {
+      log.add('user.created', { id: 1, name: 'Ada', version: 1 });
+      return sqliteFeed(db).position();
+    };
+    const off = changeLog(db, 0);
+    db.exec('BEGIN');
+    write(off);
+    db.exec('ROLLBACK');
+    const first = write(off);
+    assert.notEqual(first, 0);
+    const change = write(changeLog(db, 10));
+    const second = write(off);
+    assert.ok(second > change);
+    assert.ok(write(changeLog(db, 0)) > second);
   });
 
   it('has a higher position after each of two restarts in the same millisecond', (t) => {
