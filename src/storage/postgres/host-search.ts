@@ -65,9 +65,8 @@ export class HostSearch {
   }
 
   /** Abandons a failed connection, and all others of its generation. */
-  discard(connection: Connection): void {
-    connection.isDead = true;
-    if (connection.generation === this.generation) this.generation += 1;
+  discard({ generation }: Connection): void {
+    if (generation === this.generation) this.generation += 1;
   }
 
   /** Searches for a host. Fails with the reasons of all. While the only host hangs, all calls but one fail at once. */
