@@ -878,6 +878,27 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
+  it('find another host when a demoted one rejects a write too', async () => {
+    let isDemoted = false;
+    const driver: CreateClient = (url) => {
+      const isPrimary = () => url.endsWith('standby') === isDemoted;
+      const connect = async () => {
+        if (!isPrimary()) throw isDemoted ? refusal('53300') : new Error('takes no writes');
+      };
+      const query = async () => {
+        if (!isPrimary()) throw rejection('25006');
+        return { rows: [] };
+      };
+      return fakeDriver(query, connect)(url);
+    };
+    const pool = poolOf(driver, { ...settings, hosts: several });
+    await sendWrite(pool);
+    isDemoted = true;
+    await sendWrite(pool);
+    assert.equal(pool.hosts.current.name, 'standby');
+    await pool.close();
+  });
+
   it('keep the open one when a ping waits too long for it', async () => {
     const room = roomFor(1);
     const statement = Promise.withResolvers<object>();
