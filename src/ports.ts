@@ -67,7 +67,8 @@ export async function tryPort(option: 'port' | 'grpcPort', host: string, port: n
 
 /**
  * Resolves when no connection waits in the queue of the kernel, which resets the waiting ones when the port closes. Node
- * accepts only one in each turn of the event loop, so a busy process has several. `turn` resolves after such a turn.
+ * accepts only one in each turn of the event loop, so a busy process has several. `turn` resolves after such a turn, to
+ * `false` if other processes accept the connections that wait.
  */
 export async function acceptWaiting(
   server: Server,
@@ -80,8 +81,8 @@ export async function acceptWaiting(
   };
   server.on('connection', onConnection);
   // The first turn has perhaps accepted its connection already.
-  await turn();
-  for (let before = -1; accepted > before && accepted < maxLastAccepts && !signal.aborted; ) {
+  let before = (await turn()) === false ? accepted : -1;
+  while (accepted > before && accepted < maxLastAccepts && !signal.aborted) {
     before = accepted;
     await turn();
   }

@@ -52,7 +52,7 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
 export interface CloseOptions {
   /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Resolves after a turn of the process that accepts the connections. Default: of this one. @internal */
+  /** A turn of the process that accepts the connections, for `acceptWaiting`. Default: of this one. @internal */
   readonly turn?: (() => Promise<unknown>) | undefined;
 }
 

@@ -14,8 +14,8 @@ export type ToPrimary =
   | { readonly metrics: MetricsSnapshot }
   | 'gather'
   | 'turn';
-/** The messages of the primary to a worker. `report` requests the worker's own metrics. */
-type ToWorker = 'stop' | 'report' | 'turn' | { readonly gathered: MetricsSnapshot };
+/** The messages of the primary to a worker. `report` requests the worker's own metrics. The objects are answers. */
+type ToWorker = 'stop' | 'report' | { readonly turn: boolean } | { readonly gathered: MetricsSnapshot };
 
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
@@ -96,7 +96,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   return {
     /** The metrics of all workers together. */
     renderMetrics: async (): Promise<string> => renderMetrics(await gather()),
-    /** Resolves when the primary has had time to pass a connection to this worker, if any waits. */
+    /** Resolves when the primary has had time to pass a connection to this worker; to false if others take it. */
     turn: () => turn().catch(() => undefined),
     /** Calls `stop` when the primary requests it, and `metrics` when the primary requests a report. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {
@@ -104,7 +104,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
       worker.on('message', (message: ToWorker) => {
         if (message === 'stop') stop();
         else if (message === 'report') report();
-        else if (message === 'turn') worker.emit(message);
+        else if ('turn' in message) worker.emit('turn', message.turn);
         else worker.emit('gather', message.gathered);
       });
     },

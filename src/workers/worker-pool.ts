@@ -137,7 +137,7 @@ export class WorkerPool {
     });
     worker.on('message', (message: ToPrimary) => {
       if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
-      else if (message === 'turn') this.#acceptSome().then(() => sendTo(worker, 'turn'));
+      else if (message === 'turn') this.#acceptSome().then((turn) => sendTo(worker, { turn }));
       else if ('metrics' in message) {
         this.#metrics.set(worker, message.metrics);
         worker.emit('report');
@@ -168,9 +168,13 @@ export class WorkerPool {
     return [child, await ready];
   }
 
-  /** Accepts as many waiting connections as there are workers, which get them in turn, so each gets at least one. */
-  async #acceptSome(): Promise<void> {
-    for (const _ of this.#children) await nextTurn();
+  /**
+   * Accepts as many waiting connections as there are workers, which get them in turn, so each gets at least one. Not
+   * for a worker that is replaced, to which new connections could come until its deadline: the others serve them.
+   */
+  async #acceptSome(): Promise<boolean> {
+    for (const _ of this.#children) if (this.#isStopping) await nextTurn();
+    return this.#isStopping;
   }
 
   async #refill(): Promise<void> {

@@ -280,6 +280,17 @@ describe('connections that wait to be accepted when the service closes', () => {
     });
   }
 
+  it('are left to the other processes that accept them', async () => {
+    const server = new Server();
+    let turns = 0;
+    await acceptWaiting(server, new AbortController().signal, async () => {
+      turns += 1;
+      server.emit('connection');
+      return false;
+    });
+    assert.equal(turns, 1);
+  });
+
   it('are waited for during a few turns of the event loop if there are none', async () => {
     let turns = 0;
     let next = setImmediate(function count() {

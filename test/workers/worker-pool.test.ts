@@ -39,7 +39,7 @@ function fakeWorker(): FakeWorker {
     isConnected: () => true,
     // Answers the request for a turn as a primary does.
     send(this: EventEmitter, message: unknown) {
-      if (message === 'turn') setImmediate(() => this.emit('message', 'turn'));
+      if (message === 'turn') setImmediate(() => this.emit('message', { turn: true }));
       return received.push(message);
     },
   });
@@ -297,6 +297,21 @@ function forkServing(t: TestContext, closed: number[]) {
   const pass = (seq: number) => child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
   return { worker, child, pass };
 }
+
+it('the primary accepts waiting connections for a worker if the service stops, not if the worker is replaced', async (t) => {
+  const forks = fakeForks(t);
+  const pool = createPool(2, 60_000);
+  await pool.start();
+  const reloaded = pool.reload();
+  await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']), patience);
+  forks[0]?.emit('message', 'turn');
+  await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop', { turn: false }]), patience);
+  const stopped = pool.stop();
+  forks[1]?.emit('message', 'turn');
+  await t.waitFor(() => assert.deepEqual(forks[1]?.received, ['stop', { turn: true }]), patience);
+  for (const worker of forks) worker.emit('exit', 0, null);
+  await Promise.all([reloaded, stopped]);
+});
 
 describe('a worker that exits', () => {
   it('leaves only the connections that it has neither accepted nor rejected, which are closed', (t) => {
