@@ -112,7 +112,7 @@ export const options = {
   'keep-alive-timeout-ms': { kind: 'MS', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
     meaning: 'How long a connection may wait for its next request, in ms; it closes a second later. 0: no limit.' },
   'write-timeout-ms': { kind: 'MS', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
-    meaning: 'How long a client may take to read about 1.5 MB of its response, in ms; 0: no limit.' },
+    meaning: 'How long a client may take to read about 1.5 MB that wait for it, in ms; 0: no limit.' },
   'drain-delay-ms': { kind: 'MS', default: 0, range: timers, path: 'drainDelayMs',
     meaning: 'How long to keep serving after readiness starts to fail, in ms.' },
   'drain-idle-ms': { kind: 'MS', default: 250, range: timers, path: 'drainIdleMs',

@@ -15,7 +15,7 @@ export interface ListenerLimits {
   readonly maxHeaders: number;
   /** Maximum number of running requests; more are rejected with 503. 0 for no limit. Default: 10,000. */
   readonly maxInFlight: number;
-  /** How long a client may take to read about 1.5 MB of a reply, in ms; 0: no limit. Default: 60,000. */
+  /** How long a client may take to read about 1.5 MB that wait for it, in ms; 0: no limit. Default: 60,000. */
   readonly writeTimeoutMs: number;
 }
 
