@@ -5,15 +5,10 @@ import { coalesced } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/**
- * The messages of a worker to its primary. `gather` requests the metrics of all workers, and `turn` an answer after the
- * primary has accepted connections.
- */
-export type ToPrimary =
-  | { readonly ready: Addresses }
-  | { readonly metrics: MetricsSnapshot }
-  | 'gather'
-  | 'turn';
+/** The messages of a worker to its primary. */
+export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | Question;
+/** Asks for the metrics of all workers, or for an answer after the primary has accepted some connections. */
+type Question = 'gather' | 'turn';
 /** The messages of the primary to a worker. `report` requests the worker's own metrics. The objects are answers. */
 type ToWorker = 'stop' | 'report' | { readonly turn: boolean } | { readonly gathered: MetricsSnapshot };
 
@@ -82,12 +77,12 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   // Without the function, a failed send, such as after the death of the primary, would emit `error` on the process.
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
-  /** Sends a request to the primary, and resolves to the answer, for which `serve` emits an event. */
-  const asking = (request: Extract<ToPrimary, string>) =>
+  /** Returns a function that asks the primary, and resolves to its answer, for which `serve` emits an event. */
+  const asking = (question: Question) =>
     coalesced(async () => {
-      send(request);
+      send(question);
       const signal = AbortSignal.timeout(answerTimeoutMs);
-      const [answer] = await once(worker, request, { signal }).catch((cause) => {
+      const [answer] = await once(worker, question, { signal }).catch((cause) => {
         throw new Error('the primary does not answer', { cause });
       });
       return answer;
