@@ -84,6 +84,18 @@ it('a read of the feed waits for a write that is still running', async (t) => {
   assert.equal(states.length, 0);
 });
 
+it('a read of the feed keeps the position of a reader that comes from a process with a higher settled one', async () => {
+  let asked = 0;
+  const read = async () => {
+    asked += 1;
+    return [{ ...none, newest: 3, unbroken: 1, writers: ['a'] }];
+  };
+  const pages = { read: () => assert.fail('it has no further change') } as unknown as PostgresPool;
+  const feed = postgresFeed({ read } as unknown as PostgresPool, pages, 100, assert.fail);
+  assert.deepEqual(await feed.read({ after: 3, limit: 10 }), { changes: [], next: 3, more: false });
+  assert.equal(asked, 1);
+});
+
 it('a read of the feed fails if the changes after its position are removed before they are read', async () => {
   const pool = { read: async () => [{ ...none, newest: 9, unbroken: 9 }] } as unknown as PostgresPool;
   const pages = { read: async () => [{ gone: 5, upto: 9, position: null }] } as unknown as PostgresPool;
