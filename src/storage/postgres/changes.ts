@@ -87,7 +87,7 @@ export function postgresFeed(
       const { newest, gone, settled } = await stateAfter(after, signal);
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       if (settled <= after) return { changes: [], next: after, more: false };
-      const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
+      const examined = types === undefined && userId === undefined ? limit : maxExamined;
       // During an upgrade, a process of another release may write changes of other types.
       const values = [after, settled, limit, examined, types ?? changeTypes, userId];
       const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
