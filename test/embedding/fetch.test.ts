@@ -121,9 +121,18 @@ describe('the fetch handler', () => {
     assert.match(response.headers.get('link') ?? '', /rel="next"/);
     assert.equal(response.headers.get('x-request-id'), 'mine');
     assert.equal(response.headers.get('x-content-type-options'), 'nosniff');
-    for (const name of ['connection', 'keep-alive', 'transfer-encoding']) {
-      assert.equal(response.headers.get(name), null, name);
+    const stream = await handle(new Request(`${base}/changes`, { headers: { accept: 'text/event-stream' } }));
+    await stream.body?.cancel();
+    for (const { headers } of [response, stream]) {
+      for (const name of ['connection', 'keep-alive', 'transfer-encoding'])
+        assert.equal(headers.get(name), null, name);
     }
+  });
+
+  it('ignores Expect, because the connection of the host responds to it', async () => {
+    const { handle } = create();
+    const response = await handle(new Request(`${base}/health`, { headers: { expect: 'more' } }));
+    assert.equal(response.status, 200);
   });
 
   const refusals: readonly [what: string, request: () => Request, status: number, error: RegExp][] = [

@@ -375,7 +375,9 @@ describe('GET /changes', () => {
     assert.deepEqual([stream.status, stream.headers['content-type']], [200, 'text/event-stream']);
     for (const accept of [
       'application/json, text/event-stream;q=0.5',
+      'application/cloudevents-batch+json, text/event-stream;q=0.5',
       'text/event-stream;q=0.5, application/*',
+      'text/event-stream;q=0.5, */*',
       'text/event-stream;q=0',
       'image/png',
     ]) {
