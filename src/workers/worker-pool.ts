@@ -183,8 +183,10 @@ export class WorkerPool {
     const isDone = () =>
       signal.aborted || [...this.#children].filter(({ stopping }) => !stopping).length >= this.#options.count;
     while (!isDone()) {
-      await sleep(this.#pauseMs, undefined, { signal }).catch(() => undefined);
-      this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);
+      // Workers that exit together lengthen the next pause once.
+      const pauseMs = this.#pauseMs;
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      this.#pauseMs = Math.min(2 * pauseMs, longestPauseMs);
       if (!isDone()) await this.#launch().catch((error) => this.#reportFailedStart(error));
     }
   }

@@ -505,6 +505,26 @@ describe('a worker that keeps exiting', () => {
     assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 100]);
   });
 
+  it('workers that exit at the same time lengthen the pause before their next restart once', async (t) => {
+    const pauses = recordPauses(t);
+    const forks = fakeForks(t, () => false);
+    const started = createPool(3).start();
+    const begin = async () => {
+      await nextTurn();
+      for (const worker of forks.slice(-3)) worker.emit('message', ready);
+      await nextTurn();
+    };
+    forks[0]?.emit('message', ready);
+    await begin();
+    await started;
+    for (let round = 0; round < 3; round += 1) {
+      for (const worker of forks.slice(-3)) worker.emit('exit', null, 'SIGKILL');
+      await begin();
+    }
+    assert.deepEqual(pauses, [100, 100, 100, 200, 200, 200, 400, 400, 400]);
+    assert.equal(forks.length, 12);
+  });
+
   it('a worker that cannot be restarted is reported each time, and tried again after a longer pause', async (t) => {
     const pauses = recordPauses(t);
     const forks = fakeForks(t, () => false);
