@@ -17,6 +17,7 @@ const names = [
   'שלום (Ada) 123',
   '‮evil‬ right to left override',
   '{{constructor}} \\u0041 %00',
+  ' two  spaces',
 ];
 
 suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
@@ -46,6 +47,8 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
         return found;
       };
       assert.deepEqual(await namesIn(page), names);
+      const shown = await page.locator('#user-rows a').allInnerTexts();
+      assert.equal(shown.at(-1), names.at(-1), 'no space is missing');
       assert.deepEqual(await overflows('html'), [0, 0]);
       assert.equal(await page.locator('.pill').first().getAttribute('title'), role, 'the cut role');
       await openUser(page, long);
