@@ -32,10 +32,7 @@ const changes = new Changes(apiKey);
 // The parts of the page.
 const navigation = new Navigation();
 const heading = byId('users-heading', HTMLElement);
-const table = createUserTable(
-  (userId) => formatView({ ...navigation.view, userId }),
-  () => heading.focus(),
-);
+const table = createUserTable((userId) => formatView({ ...navigation.view, userId }));
 const newUser = createNewUserDialog(users, (user) => {
   announce('Created ', nameText(user.name), ` as user ${user.id}`);
   controls.forgetTotal();

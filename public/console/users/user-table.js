@@ -8,9 +8,8 @@ import { hasDraftsOf } from '../ui/memory.js';
 /**
  * The rows of the table of users.
  * @param {(id: number) => string} addressOf the address of the link on a name
- * @param {() => void} focusLost moves the focus away from a removed row
  */
-export function createUserTable(addressOf, focusLost) {
+export function createUserTable(addressOf) {
   const body = byId('user-rows', HTMLTableSectionElement);
   /** @type {number | undefined} */
   let openId;
@@ -70,7 +69,7 @@ export function createUserTable(addressOf, focusLost) {
     show(users) {
       const focused = document.activeElement?.closest('tr[data-id]')?.getAttribute('data-id');
       body.replaceChildren(...users.map(row));
-      if (focused && !this.focus(Number(focused))) focusLost();
+      if (focused && !this.focus(Number(focused))) byId('users-heading', HTMLElement).focus();
     },
 
     /**
