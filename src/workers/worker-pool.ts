@@ -169,11 +169,11 @@ export class WorkerPool {
   }
 
   /**
-   * Accepts as many waiting connections as there are workers, which get them in turn, so each gets at least one. Not
-   * for a worker that is replaced, to which new connections could come until its deadline: the others serve them.
+   * Accepts as many waiting connections as there are workers, which get them in turn, so each gets at least one.
+   * Resolves to false for a worker that is replaced: it could get new ones until its deadline, but others serve them.
    */
   async #acceptSome(): Promise<boolean> {
-    for (const _ of this.#children) if (this.#isStopping) await nextTurn();
+    for (const _ of this.#children) await nextTurn();
     return this.#isStopping;
   }
 

@@ -43,17 +43,22 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     assert.deepEqual(events, ['created', 'listening', 'draining', 'closed']);
   });
 
-  it('workers respond on all connections that wait for the primary at SIGTERM', async (t) => {
-    const running = await start(t, ['--drain-timeout-ms', '600000', ...withoutGrpc]);
-    // A worker closes its port when no connection has arrived for a turn of the primary, which accepts one in each.
-    running.child.kill('SIGSTOP');
-    const wires = await Promise.all(Array.from({ length: 40 }, () => Wire.open(t, portOf(running))));
-    for (const wire of wires) wire.write(head('GET /health'));
-    const ended = running.end();
-    running.child.kill('SIGCONT');
-    for (const wire of wires) assert.equal((await wire.next()).status, 200);
-    assert.equal(await ended, 0);
-  });
+  // systemd and a terminal send the signal to the workers too.
+  for (const receiver of ['the primary', 'all processes']) {
+    it(`workers respond on all connections that wait for the primary at SIGTERM of ${receiver}`, async (t) => {
+      const running = await start(t, ['--drain-timeout-ms', '600000', ...withoutGrpc]);
+      const workers = receiver === 'the primary' ? [] : await workersOf(running);
+      // A worker closes its port when no connection has arrived for a turn of the primary, which accepts one in each.
+      running.child.kill('SIGSTOP');
+      const wires = await Promise.all(Array.from({ length: 40 }, () => Wire.open(t, portOf(running))));
+      for (const wire of wires) wire.write(head('GET /health'));
+      for (const worker of workers) process.kill(worker, 'SIGTERM');
+      const ended = running.end();
+      running.child.kill('SIGCONT');
+      for (const wire of wires) assert.equal((await wire.next()).status, 200);
+      assert.equal(await ended, 0);
+    });
+  }
 
   it('workers count lost lines of the log in the metrics, and exit when their primary is killed', async (t) => {
     const running = await start(t, withoutGrpc);
