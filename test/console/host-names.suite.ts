@@ -38,10 +38,10 @@ test('text that was typed for a service is not in the page of one at another pat
   skip: noBrowser,
 }, async (t) => {
   const mount = (basePath: string) => createRequestListener({ repository: createMemoryStore(), basePath });
-  const [one, two] = [mount('/one'), mount('/two')];
+  const [one, two, root] = [mount('/one'), mount('/two'), mount('')];
   const { http } = await listen(
     t,
-    createServer((...call) => void one(...call, () => two(...call))),
+    createServer((...call) => void one(...call, () => two(...call, () => root(...call)))),
   );
   const page = await (await launchBrowser()).newPage();
   t.after(() => page.close());
@@ -56,4 +56,7 @@ test('text that was typed for a service is not in the page of one at another pat
   await page.reload();
   await page.getByText('User 1 · version').waitFor();
   assert.equal(await name.inputValue(), 'Ada L');
+  // With the key, a page forgets all texts that it finds.
+  await page.goto(http);
+  assert.deepEqual(await page.evaluate("import('/console/ui/memory.js').then((m) => m.session.names())"), []);
 });

@@ -2,8 +2,8 @@
 import { randomKey } from '../api/client.js';
 import { apiUrl } from '../api/connection.js';
 
-// A service at another path of this host must not get the texts and the key.
-const prefix = `users-service.${apiUrl('').pathname.slice(1)}`;
+// A service at another path of this host must not get or forget the texts and the key. A path contains no space.
+const prefix = `users-service ${apiUrl('').pathname} `;
 
 /**
  * Stores texts by name, also over a reload.
