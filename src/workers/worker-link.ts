@@ -18,7 +18,7 @@ export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 const workerVariable = 'USERS_SERVICE_WORKER';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const answerTimeoutMs = 2_000;
-/** The workers that accept connections. */
+/** The workers that get connections, or will get them: `node:cluster` counts them from their request for a port. */
 const accepting = new Set<Worker>();
 
 export function forkWorker(): Worker {
@@ -45,7 +45,7 @@ function releaseConnections(worker: Worker): void {
     },
   });
   child.on('internalMessage', ({ cmd, act, ack, accepted }: Record<string, unknown>) => {
-    if (act === 'listening') accepting.add(worker);
+    if (act === 'queryServer') accepting.add(worker);
     if (act === 'close') accepting.delete(worker);
     if (accepted === false && accepting.size === 0) passed.get(ack)?.close();
     passed.delete(ack);

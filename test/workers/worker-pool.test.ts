@@ -293,7 +293,7 @@ function forkServing(t: TestContext, closed: number[]) {
   t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
   forkWorker();
   t.after(() => worker.emit('exit'));
-  child.emit('internalMessage', { act: 'listening' });
+  child.emit('internalMessage', { act: 'queryServer' });
   const pass = (seq: number) => child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
   return { worker, child, pass };
 }
