@@ -315,6 +315,8 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
         await page.getByText('User 1 · version').waitFor();
         // The first figures make the tiles higher.
         await page.locator('#rate-chart path, #latency-need:not(:empty)').first().waitFor();
+        // On a busy machine, a late response to /metrics gives the panel a longer note until the next one.
+        await page.locator('#live:not([data-stale])').waitFor();
         const before = await places();
         await page.evaluate('scrollTo(0, 1e6)');
         await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
