@@ -162,7 +162,8 @@ class OpenLoop {
     connection.request = request;
     this.#sent += 1;
     if (request.isWrite) {
-      const body = `{"name":"Ada ${this.#sent}"}`;
+      // With a role, as the peers of the bench require one.
+      const body = `{"name":"Ada ${this.#sent}","role":"member"}`;
       const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
       connection.socket.write(`POST /users HTTP/1.1\r\n${host}${type}\r\n${body}`);
     } else {
@@ -180,7 +181,9 @@ class OpenLoop {
     if (received.length < head + 4 + length) return;
     connection.received = '';
     const { dueAt, counts } = connection.request;
-    if (this.#measuring && counts) this.#count(received.slice(9, 12), performance.now() - dueAt);
+    const status = received.slice(9, 12);
+    if (this.#measuring && counts) this.#count(status, performance.now() - dueAt);
+    else if (this.#measuring && status !== '201') this.#counts.failed += 1;
     if (this.#job.rate === undefined) {
       if (this.#measuring) this.#counts.offered += 1;
       this.#send(connection, this.#next(performance.now()));
