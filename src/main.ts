@@ -7,21 +7,6 @@ const args = process.argv.slice(2);
 // A SIGHUP must not end a service that still loads its modules. The service reads its files after it has begun to
 // handle the signal, so it misses no change of them. Other commands end.
 if (/^(serve$|-|$)/.test(args[0] ?? '')) process.on('SIGHUP', () => undefined);
-const home = process.env['HOME'] ?? process.env['USERPROFILE'];
-// Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
-// machine could put code for us to run into the shared folder of temporary files.
-if (home) {
-  const { existsSync, mkdirSync } = await import('node:fs');
-  const cache = `${home}/.cache/users-service`;
-  try {
-    // Node.js would also create the home, or try for ever if that is impossible, as in /proc. With some umasks, new
-    // folders would be open to other users, who could put code into them.
-    for (const folder of [`${home}/.cache`, cache]) if (!existsSync(folder)) mkdirSync(folder, 0o700);
-    (await import('node:module')).enableCompileCache(cache);
-  } catch {
-    // Without such a folder, only the start is slower.
-  }
-}
 // If a garbage collection finds no object of `process.nextTick`, V8 slows `nextTick` down permanently. So keep one.
 const { executionAsyncResource } = await import('node:async_hooks');
 const kept: object[] = [];

@@ -7,7 +7,7 @@ import { get } from 'node:https';
 import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
 import { platform } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { PassThrough, Writable } from 'node:stream';
@@ -500,6 +500,21 @@ describe('the process of the service', () => {
     const caches = [home, profile].map((folder) => join(folder, '.cache', 'users-service'));
     for (const path of [join(home, '.cache'), ...caches])
       assert.equal(((await stat(path)).mode & 0o777).toString(8), '700', path);
+  });
+
+  it('caches also its first file, so that a second start removes no types', async () => {
+    const env = { HOME: temporaryFolder() };
+    const removesTypes = async () => {
+      const show =
+        "process.on('exit', () => console.log(process.moduleLoadList.some((name) => name.includes('amaro'))))";
+      const preload = [
+        `--require=${join(dirname(main), 'require-node.cjs')}`,
+        `--import=data:text/javascript,${encodeURIComponent(show)}`,
+      ];
+      const { stdout } = await runTool(process.execPath, [...preload, main, '--version'], { env });
+      return /(true|false)\n$/.exec(stdout)?.[1];
+    };
+    assert.deepEqual([await removesTypes(), await removesTypes()], ['true', 'false']);
   });
 
   it('can print this line because its first file statically imports only the check of the version', async () => {
