@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir } from 'node:fs/promises';
+import { chown, cp, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -7,7 +7,7 @@ const run = promisify(execFile);
 
 /** The configuration of a container of the last stage. */
 export interface Image {
-  /** The root of its file system. It lacks the base image and contains only the results of the steps. */
+  /** The root of its file system: only the results of the steps, and two empty folders of the base image. */
   readonly folder: string;
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
@@ -36,7 +36,9 @@ export async function buildImage(
       stages.set(name, join(folder, name));
       const nothing = { workdir: '/', env: {}, user: '', entrypoint: [], healthCheck: [] };
       image = { folder: join(folder, name), ...nothing };
-      await mkdir(image.folder);
+      for (const inner of ['home/node', 'tmp']) await mkdir(join(image.folder, inner), { recursive: true });
+      if (isRoot)
+        for (const inner of ['home/node', 'tmp']) await chown(join(image.folder, inner), 1000, 1000);
     } else if (image !== undefined) {
       image = await perform(image, instruction, rest, checkout, stages, env);
     }
@@ -74,11 +76,15 @@ async function perform(
       const inFolder = rest.replaceAll(/ \/(?=\w)/g, ` ${image.folder}/`);
       // Only root can change the owner of a folder.
       const command = isRoot ? inFolder : inFolder.replace(/-o \d+ -g \d+ /, '');
-      await run('sh', ['-ec', command], { cwd, env });
+      const [uid, gid] = image.user.split(':').map(Number);
+      const user = isRoot && image.user !== '' ? { uid, gid } : {};
+      await run('sh', ['-ec', command], { cwd, env: { ...env, ...image.env }, ...user });
       return image;
     }
     case 'ENV': {
-      const pairs = [...rest.matchAll(/(\w+)=(\S+)/g)].map(([, name = '', value = '']) => [name, value]);
+      const pairs = [...rest.matchAll(/(\w+)=(\S+)/g)].map(([, name = '', value = '']) => {
+        return [name, value.startsWith('/') ? join(image.folder, value) : value];
+      });
       return { ...image, env: { ...image.env, ...Object.fromEntries(pairs) } };
     }
     case 'USER':

@@ -64,6 +64,9 @@ test('the steps of the container file build a small image that runs without root
       GRPC_PORT: '0',
     },
   });
+  // At least those of the HTTP API and SQLite.
+  const cache = await readdir(join(image.folder, 'home', 'node', '.cache'), { recursive: true });
+  assert.ok(cache.length > 100, `only ${cache.length} compiled modules`);
   const [command = '', ...args] = image.entrypoint;
   const service = spawn(command, args, { ...optionsWith('0'), stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(service, 'exit');
