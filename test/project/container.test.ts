@@ -36,8 +36,9 @@ test('the steps of the container file build a small image that runs without root
   await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
   const path = `${join(folder, 'bin')}:${process.env['PATH']}`;
 
-  // Tests download nothing. The packages come from the cache that `npm ci` has filled.
-  const buildEnv = { ...process.env, PATH: path, npm_config_offline: 'true' };
+  // Tests download nothing. The packages come from the cache that `npm ci` has filled. The image has its own modules.
+  const own = { PATH: path, npm_config_offline: 'true', NODE_COMPILE_CACHE: undefined };
+  const buildEnv = { ...process.env, ...own };
   let image: Awaited<ReturnType<typeof buildImage>>;
   try {
     image = await buildImage(containerfile, root, folder, buildEnv);
