@@ -189,7 +189,7 @@ function singleService(
   });
   const counters = () => ({
     ...service.counters(),
-    users_service_log_lines_dropped_total: { users_service_log_lines_dropped_total: lost() },
+    users_service_log_lines_dropped_total: lost(),
     ...eventLoopMetrics(),
     ...usageMetrics(usage()),
   });

@@ -34,22 +34,22 @@ const families = {
 
 type Family = keyof typeof families;
 
-function typeOf(family: Family): 'counter' | 'gauge' | 'histogram' {
+function typeOf(family: string): 'counter' | 'gauge' | 'histogram' {
   if (family === 'users_service_request_duration_seconds') return 'histogram';
   return family.endsWith('_total') ? 'counter' : 'gauge';
 }
 
-/** All series of all families as plain data, by name and labels in Prometheus' format. */
-export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
+/** All series as plain data, by name and labels in Prometheus' format. */
+export type MetricsSnapshot = Readonly<Record<string, number>>;
 
 /** The start of this process. Behind a load balancer, it shows which copy of the service has sent the metrics. */
-export const startTime = unlabelled({ users_service_start_time_seconds: performance.timeOrigin / 1000 });
+export const startTime = { users_service_start_time_seconds: performance.timeOrigin / 1000 };
 
 /** What a process has used of its machine: times in microseconds, and memory in bytes. */
 export type Usage = { readonly user: number; readonly system: number; readonly rss: number };
 
 export function usageMetrics({ user, system, rss }: Usage): MetricsSnapshot {
-  return unlabelled({ process_cpu_seconds_total: (user + system) / 1e6, process_resident_memory_bytes: rss });
+  return { process_cpu_seconds_total: (user + system) / 1e6, process_resident_memory_bytes: rss };
 }
 
 /** Unlike the processor time, the active time includes waiting for a disk and for a free processor. */
@@ -87,18 +87,16 @@ export interface ApiNumbers {
 
 export class Metrics {
   readonly #requests: Record<RequestEvent['face'], Record<string, Requests>> = { http: {}, grpc: {} };
-  /** All other counters, by name and labels. */
-  readonly #counts: Partial<Record<Family, Record<string, number>>> = {
-    users_service_key_requests_total: {},
-    users_service_refused_total: {},
-    users_service_store_failures_total: { users_service_store_failures_total: 0 },
-    users_service_failures_total: { users_service_failures_total: 0 },
+  /** All other counters. */
+  readonly #counts: Record<string, number> = {
+    users_service_store_failures_total: 0,
+    users_service_failures_total: 0,
   };
 
   readonly observe: Observe = (event) => {
     if (event.type === 'request') this.#addRequest(event);
     else if (event.type === 'refused') {
-      this.#add('users_service_refused_total', `face="${event.face}",status="${event.status}"`);
+      this.#add(`users_service_refused_total{face="${event.face}",status="${event.status}"}`);
     } else if (event.type === 'failure' && event.where !== 'overload') {
       this.#add(`users_service_${event.where === 'store' ? 'store_' : ''}failures_total`);
     }
@@ -106,16 +104,13 @@ export class Metrics {
 
   readonly standbyRead = (read: { host: string; outcome: string; waitMs: number; lagBytes: number }) => {
     const host = `host="${escapeLabel(read.host)}"`;
-    this.#add('users_service_standby_reads_total', `${host},outcome="${read.outcome}"`);
-    this.#add('users_service_standby_wait_seconds_total', host, read.waitMs / 1000);
-    this.#add('users_service_standby_lag_bytes_total', host, read.lagBytes);
+    this.#add(`users_service_standby_reads_total{${host},outcome="${read.outcome}"}`);
+    this.#add(`users_service_standby_wait_seconds_total{${host}}`, read.waitMs / 1000);
+    this.#add(`users_service_standby_lag_bytes_total{${host}}`, read.lagBytes);
   };
 
-  #add(family: Family, labels?: string, by = 1): void {
-    this.#counts[family] ??= {};
-    const counts = this.#counts[family];
-    const series = labels === undefined ? family : `${family}{${labels}}`;
-    counts[series] = (counts[series] ?? 0) + by;
+  #add(series: Family | `${Family}{${string}`, by = 1): void {
+    this.#counts[series] = (this.#counts[series] ?? 0) + by;
   }
 
   #addRequest({ face, route, method, status, durationMs, longLived, key }: RequestEvent): void {
@@ -128,7 +123,7 @@ export class Metrics {
     requests.counts[knownMethod] ??= {};
     const counts = requests.counts[knownMethod];
     counts[status] = (counts[status] ?? 0) + 1;
-    if (key !== undefined) this.#add('users_service_key_requests_total', `face="${face}",key="${key}"`);
+    if (key !== undefined) this.#add(`users_service_key_requests_total{face="${face}",key="${key}"}`);
     if (longLived) return;
     const seconds = durationMs / 1000;
     const bucket = buckets.findIndex((bound) => seconds <= bound);
@@ -136,31 +131,26 @@ export class Metrics {
     requests.sum += seconds;
   }
 
-  snapshot(numbers: ApiNumbers = {}) {
+  snapshot(numbers: ApiNumbers = {}): MetricsSnapshot {
     const { inFlight = {}, connections = {}, followers = { open: 0, sent: 0 } } = numbers;
     const { certificateEnd: end = Infinity } = numbers;
     const requests = Object.values(this.#requests).flatMap(Object.values<Requests>);
     return {
-      users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
-      users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
+      ...Object.fromEntries([...requests.flatMap(countSeries), ...requests.flatMap(latencySeries)]),
       ...byLabel('users_service_requests_in_flight', 'face', inFlight),
       ...byLabel('users_service_connections', 'face', connections),
-      users_service_followers: { users_service_followers: followers.open },
-      users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
-      ...(end < Infinity && unlabelled({ users_service_certificate_expiry_time_seconds: end })),
-      // A copy: a snapshot does not change after it was taken.
-      ...structuredClone(this.#counts),
+      users_service_followers: followers.open,
+      users_service_changes_sent_total: followers.sent,
+      ...(end < Infinity && { users_service_certificate_expiry_time_seconds: end }),
+      ...this.#counts,
     };
   }
 }
 
-function unlabelled(values: Partial<Record<Family, number>>): MetricsSnapshot {
-  return Object.fromEntries(Object.entries(values).map(([family, value]) => [family, { [family]: value }]));
-}
-
 function byLabel(family: Family, label: string, values: Readonly<Record<string, number>>): MetricsSnapshot {
-  const series = Object.entries(values).map(([value, n]) => [`${family}{${label}="${value}"}`, n]);
-  return { [family]: Object.fromEntries(series) };
+  return Object.fromEntries(
+    Object.entries(values).map(([value, n]) => [`${family}{${label}="${value}"}`, n]),
+  );
 }
 
 type Series = readonly [series: string, value: number];
@@ -186,35 +176,35 @@ function latencySeries({ face, route, bucketCounts, sum }: Requests): Series[] {
   return [...cumulated, [`${name}_sum{${labels}}`, sum], [`${name}_count{${labels}}`, count]];
 }
 
+function familyOf(series: string): string {
+  return series.replace(/(?:_(?:bucket|sum|count))?(?:\{.*)?$/s, '');
+}
+
 /** Adds all series up. Of the ends of certificates, the earliest counts. */
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
-  const sum: Partial<Record<Family, Record<string, number>>> = {};
-  for (const [family, series] of snapshots.flatMap(entriesOf)) {
-    sum[family] ??= {};
-    const total = sum[family];
-    const isEnd = family === 'users_service_certificate_expiry_time_seconds';
-    for (const [name, value] of Object.entries(series))
-      total[name] = isEnd ? Math.min(total[name] ?? value, value) : (total[name] ?? 0) + value;
+  const sum: Record<string, number> = {};
+  for (const [series, value] of snapshots.flatMap(Object.entries<number>)) {
+    const isEnd = series === 'users_service_certificate_expiry_time_seconds';
+    sum[series] = isEnd ? Math.min(sum[series] ?? value, value) : (sum[series] ?? 0) + value;
   }
   return sum;
 }
 
 /** The counters of a process that has exited, without its gauges. They are kept because a sum must not decrease. */
 export function countersOf(snapshot: MetricsSnapshot): MetricsSnapshot {
-  return Object.fromEntries(entriesOf(snapshot).filter(([family]) => typeOf(family) !== 'gauge'));
+  return Object.fromEntries(
+    Object.entries(snapshot).filter(([series]) => typeOf(familyOf(series)) !== 'gauge'),
+  );
 }
 
 /** Prometheus' text format 0.0.4, with the start of this process unless the snapshot has another. */
 export function renderMetrics(snapshot: MetricsSnapshot): string {
-  const lines = entriesOf({ ...startTime, ...snapshot }).flatMap(([family, series]) => {
-    const values = Object.entries(series).map(([name, value]) => `${name} ${value}`);
-    return [`# HELP ${family} ${families[family]}`, `# TYPE ${family} ${typeOf(family)}`, ...values];
+  const values = Map.groupBy(Object.entries({ ...startTime, ...snapshot }), ([series]) => familyOf(series));
+  const lines = Object.entries(families).flatMap(([family, help]) => {
+    const samples = values.get(family)?.map(([series, value]) => `${series} ${value}`) ?? [];
+    return [`# HELP ${family} ${help}`, `# TYPE ${family} ${typeOf(family)}`, ...samples];
   });
   return lines.map((line) => `${line}\n`).join('');
-}
-
-function entriesOf(snapshot: MetricsSnapshot): [Family, Readonly<Record<string, number>>][] {
-  return Object.entries(snapshot) as [Family, Readonly<Record<string, number>>][];
 }
 
 function escapeLabel(label: string): string {

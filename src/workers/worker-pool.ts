@@ -31,7 +31,7 @@ const stableAfterMs = 10_000;
 // A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;
 const notReloaded = 'SIGHUP: workers that were not replaced keep their certificate and keys; send it again';
-const oneFailure: MetricsSnapshot = { users_service_failures_total: { users_service_failures_total: 1 } };
+const oneFailure: MetricsSnapshot = { users_service_failures_total: 1 };
 
 /**
  * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`, round
@@ -205,8 +205,7 @@ export class WorkerPool {
       // A worker that did not report in time counts with its last report.
       'users_service_workers{numbers="earlier"}': late,
     };
-    const ownMetrics = { users_service_workers: workers, ...this.#options.metrics() };
-    return sumSnapshots([...this.#metrics.values(), this.#pastMetrics, ownMetrics]);
+    return sumSnapshots([...this.#metrics.values(), this.#pastMetrics, workers, this.#options.metrics()]);
   }
 
   get #isStopping(): boolean {

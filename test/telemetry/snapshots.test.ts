@@ -74,7 +74,7 @@ test('the sum of no snapshots is empty, and an empty snapshot does not change a 
 
 test('after a process has exited, its counters are kept and its requests in flight are not', () => {
   const gone = countersOf(metricsOf(fast, slow));
-  assert.doesNotMatch(renderMetrics(gone), /in_flight/);
+  assert.doesNotMatch(renderMetrics(gone), /in_flight\{/);
   const sum = renderMetrics(sumSnapshots([metricsOf(fast), gone]));
   assert.match(sum, /requests_in_flight\{face="http"\} 1\n/);
   assert.match(sum, /requests_total\{face="http",method="GET",route="\/fast",status="200"\} 2\n/);
@@ -113,6 +113,6 @@ test('the rendered metrics have the start of this process, and those of workers 
   const startOf = (snapshot: MetricsSnapshot) =>
     Number(/^users_service_start_time_seconds (\S+)$/m.exec(renderMetrics(snapshot))?.[1]);
   assert.equal(startOf(metricsOf(fast)), performance.timeOrigin / 1000);
-  const ofPrimary = { users_service_start_time_seconds: { users_service_start_time_seconds: 7 } };
+  const ofPrimary = { users_service_start_time_seconds: 7 };
   assert.equal(startOf(sumSnapshots([metricsOf(fast), metricsOf(slow), ofPrimary])), 7);
 });
