@@ -1,6 +1,7 @@
 import { HttpError, noSuchResource } from './reply.ts';
 
-export type Segment = { readonly literal: string } | { readonly parameter: string };
+/** The literal text of a segment, or the name of its parameter. */
+export type Segment = string | { readonly parameter: string };
 
 export interface Pattern {
   readonly method: string;
@@ -20,19 +21,15 @@ export function parsePattern(source: string): Pattern {
   const segments = template
     .slice(1)
     .split('/')
-    .map((text): Segment => (text.startsWith('{') ? { parameter: text.slice(1, -1) } : { literal: text }));
-  const names = segments.flatMap((segment) => ('parameter' in segment ? segment.parameter : []));
+    .map((text): Segment => (text.startsWith('{') ? { parameter: text.slice(1, -1) } : text));
+  const names = segments.flatMap((segment) => (typeof segment === 'string' ? [] : segment.parameter));
   if (new Set(names).size < names.length) throw fail('a parameter appears twice');
   return { method, template, segments };
 }
 
 /** The pattern of a GET for one path, decoded, whose braces are ordinary characters. */
 export function literalPattern(path: string): Pattern {
-  const segments = path
-    .slice(1)
-    .split('/')
-    .map((literal) => ({ literal }));
-  return { method: 'GET', template: path, segments };
+  return { method: 'GET', template: path, segments: path.slice(1).split('/') };
 }
 
 class Node<T> {
@@ -51,9 +48,9 @@ export class Router<T> {
   add(pattern: Pattern, value: T): void {
     let node = this.#root;
     for (const segment of pattern.segments) {
-      let next = 'literal' in segment ? node.literals.get(segment.literal) : node.parameter;
+      let next = typeof segment === 'string' ? node.literals.get(segment) : node.parameter;
       next ??= new Node();
-      if ('literal' in segment) node.literals.set(segment.literal, next);
+      if (typeof segment === 'string') node.literals.set(segment, next);
       else node.parameter = next;
       node = next;
     }
@@ -88,7 +85,7 @@ export class Router<T> {
     }
     const params: Record<string, string> = {};
     for (const [i, segment] of leaf.pattern.segments.entries()) {
-      if ('parameter' in segment) params[segment.parameter] = segments[i] ?? '';
+      if (typeof segment !== 'string') params[segment.parameter] = segments[i] ?? '';
     }
     return { value: leaf.value, params };
   }

@@ -39,7 +39,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
   const { response } = request;
   // Unlike a stream of the handler, a body that `send` has sliced is in memory until its last byte is sent.
   const heldBytes = isStream(reply.body) ? undefined : body.length;
-  let left = body.length ?? Number.POSITIVE_INFINITY;
+  let sentBytes = 0;
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
     // Before the first chunk, a failure can still become an error status.
@@ -51,14 +51,14 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     // While this waits, the response may be destroyed, after which it never drains, or a host may end it.
     while (next.done !== true && !response.destroyed && !response.writableEnded) {
       const { value } = next;
-      left -= value.length;
+      sentBytes += value.length;
       const onWritten = (error?: Error | null) => !error && typeof value !== 'string' && release?.(value);
       // The response of an adapter for serverless hosts returns nothing, and never drains.
       const isFull = response.write(value, onWritten) === false;
       // The stream keeps its chunk also while others have their turn.
       request.hold(heldBytes ?? Math.max(value.length, response.writableLength), () => request.abort());
       // End the response at once, because its client may close the connection at the last byte.
-      if (left === 0) break;
+      if (sentBytes === body.length) break;
       if (isFull) {
         const stopTimer = startStallTimer(request);
         await drained().finally(stopTimer);

@@ -149,18 +149,17 @@ for (const [path, has] of taken) {
   });
 }
 
-const literal = (text: string): Segment => ({ literal: text });
 const parameter = (name: string): Segment => ({ parameter: name });
 
 const parsed: readonly [source: string, segments: readonly Segment[]][] = [
-  ['GET /', [literal('')]],
-  ['GET /users', [literal('users')]],
-  ['GET /users/{id}', [literal('users'), parameter('id')]],
-  ['POST /users/{id}/posts', [literal('users'), parameter('id'), literal('posts')]],
+  ['GET /', ['']],
+  ['GET /users', ['users']],
+  ['GET /users/{id}', ['users', parameter('id')]],
+  ['POST /users/{id}/posts', ['users', parameter('id'), 'posts']],
   ['DELETE /{a}/{b}', [parameter('a'), parameter('b')]],
   ['GET /{_a1}', [parameter('_a1')]],
-  ['GET /a.b-c~d', [literal('a.b-c~d')]],
-  ['GET /é', [literal('é')]],
+  ['GET /a.b-c~d', ['a.b-c~d']],
+  ['GET /é', ['é']],
 ];
 
 for (const [source, segments] of parsed) {

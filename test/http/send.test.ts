@@ -53,13 +53,20 @@ test('a stream of unknown length is sent in chunks, also after an empty one', as
   assert.equal(source.returned, true);
 });
 
-test('after each chunk, a stream waits for its turn with the length of the chunk', async (t) => {
-  const pause = t.mock.method(scheduler, 'pause');
-  const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: new Source(pieces) }) });
-  await (await Wire.open(t, port)).write(head('GET /')).next();
-  const lengths = pause.mock.calls.map(({ arguments: [bytes] }) => bytes);
-  assert.deepEqual(lengths, [4, 4, 5]);
-});
+for (const [length, waits] of [
+  [undefined, [4, 4, 5]],
+  [13, [4, 4]],
+] as const) {
+  test(`a stream of ${length ?? 'unknown'} length waits after each chunk until it may send the next`, async (t) => {
+    const pause = t.mock.method(scheduler, 'pause');
+    const { port } = await startKit(t, {
+      'GET /': () => ({ status: 200, body: new Source(pieces, length) }),
+    });
+    await (await Wire.open(t, port)).write(head('GET /')).next();
+    const lengths = pause.mock.calls.map(({ arguments: [bytes] }) => bytes);
+    assert.deepEqual(lengths, waits);
+  });
+}
 
 test('a stream of unknown length ends an HTTP/1.0 connection, also with keep-alive', async (t) => {
   const later = t.mock.fn((): Reply => ({ status: 200 }));
