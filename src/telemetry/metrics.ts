@@ -55,8 +55,8 @@ export function usageMetrics({ user, system, rss }: Usage): MetricsSnapshot {
 /** Unlike the processor time, the active time includes waiting for a disk and for a free processor. */
 export function eventLoopMetrics(): MetricsSnapshot {
   const { active, idle } = performance.eventLoopUtilization();
-  const seconds = { active: active / 1000, idle: idle / 1000 };
-  return byLabel('users_service_event_loop_seconds_total', 'state', seconds);
+  const name = 'users_service_event_loop_seconds_total';
+  return { [`${name}{state="active"}`]: active / 1000, [`${name}{state="idle"}`]: idle / 1000 };
 }
 
 /** The requests of a route that have ended. */
@@ -137,8 +137,8 @@ export class Metrics {
     const requests = Object.values(this.#requests).flatMap(Object.values<Requests>);
     return {
       ...Object.fromEntries([...requests.flatMap(countSeries), ...requests.flatMap(latencySeries)]),
-      ...byLabel('users_service_requests_in_flight', 'face', inFlight),
-      ...byLabel('users_service_connections', 'face', connections),
+      ...byFace('users_service_requests_in_flight', inFlight),
+      ...byFace('users_service_connections', connections),
       users_service_followers: followers.open,
       users_service_changes_sent_total: followers.sent,
       ...(end < Infinity && { users_service_certificate_expiry_time_seconds: end }),
@@ -147,10 +147,8 @@ export class Metrics {
   }
 }
 
-function byLabel(family: Family, label: string, values: Readonly<Record<string, number>>): MetricsSnapshot {
-  return Object.fromEntries(
-    Object.entries(values).map(([value, n]) => [`${family}{${label}="${value}"}`, n]),
-  );
+function byFace(family: Family, values: ByFace): MetricsSnapshot {
+  return Object.fromEntries(Object.entries(values).map(([face, n]) => [`${family}{face="${face}"}`, n]));
 }
 
 type Series = readonly [series: string, value: number];
