@@ -15,6 +15,8 @@ export interface Load {
   readonly headers?: Readonly<Record<string, string>>;
   /** Concurrent requests on each HTTP/2 connection to the gRPC port. If absent, HTTP/1.1 is used. */
   readonly streams?: number;
+  /** The length of each response body, if all are equal. With gRPC, an error has no body but the status 200. */
+  readonly replyBytes?: number;
 }
 
 /**
@@ -22,7 +24,7 @@ export interface Load {
  * the elapsed seconds. The number is fixed instead of the time, so that no request is running at the end.
  */
 export async function sendLoad({ http, grpc }: Subject, load: Load, requests: number): Promise<number> {
-  const { connections, paths, body, headers = {}, streams } = load;
+  const { connections, paths, body, headers = {}, streams, replyBytes } = load;
   const url = streams === undefined ? http : `http://${grpc}`;
   const folder = mkdtempSync(join(tmpdir(), 'h2load-'));
   try {
@@ -38,8 +40,11 @@ export async function sendLoad({ http, grpc }: Subject, load: Load, requests: nu
     const { stdout } = await promisify(execFile)(command, args);
     const [, time, unit] = /^finished in ([\d.]+)(us|ms|s|m)/m.exec(stdout) ?? [];
     const succeeded = /(\d+) succeeded/.exec(stdout)?.[1];
+    const received = Number(/\((\d+)\) data/.exec(stdout)?.[1]);
+    const isWhole = replyBytes === undefined || received === replyBytes * requests;
     const scale = { us: 1e-6, ms: 1e-3, s: 1, m: 60 }[String(unit)];
-    if (scale === undefined || Number(succeeded) !== requests) throw new Error(`h2load failed:\n${stdout}`);
+    if (scale === undefined || Number(succeeded) !== requests || !isWhole)
+      throw new Error(`h2load failed:\n${stdout}`);
     return Number(time) * scale;
   } finally {
     rmSync(folder, { recursive: true });

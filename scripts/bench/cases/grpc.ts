@@ -44,7 +44,11 @@ export const getUserCalls: Load = {
 
 /** GetUser of one user with a known name. */
 export function grpcWork(name: string, title: string, userName: string, bars: Work['bars'] = []): Work {
-  return { name, title, bars, load: getUserCalls, check: (subject) => answersUser(subject, userName) };
+  const user = new UserMessage();
+  user.setId(id);
+  user.setName(userName);
+  const load = { ...getUserCalls, replyBytes: framed(user.serializeBinary()).length };
+  return { name, title, bars, load, check: (subject) => answersUser(subject, userName) };
 }
 
 function message() {
