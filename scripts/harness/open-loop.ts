@@ -11,8 +11,10 @@ export interface LoadJob {
   readonly pid: number;
   /** Requests per second. If absent, as many as the server completes, which is its capacity. */
   readonly rate?: number;
-  /** The maximum number of open connections. A request is not sent if all of them are busy. */
+  /** The maximum number of open connections. */
   readonly connections: number;
+  /** Whether a request waits while all connections are busy, instead of not being sent. Default: false. */
+  readonly waits?: boolean;
   readonly warmUpMs: number;
   readonly measureMs: number;
   /** The number of requests in 10 that create a user. The others read one. */
@@ -30,7 +32,10 @@ export interface LoadReport {
   readonly refused: number;
   /** Requests that were not sent because all connections were busy. */
   readonly unsent: number;
-  /** Broken connections and unexpected statuses. There should be none. Rounded up, so that a single one shows. */
+  /**
+   * Broken connections, unexpected statuses, and requests without a response. There should be none. Rounded up, so that
+   * a single one shows.
+   */
   readonly failed: number;
   /** From the time at which the request was due to its response, in milliseconds. */
   readonly p50: number;
@@ -57,17 +62,20 @@ interface Connection {
 }
 
 const host = 'host: localhost\r\n';
+const patienceMs = 10_000;
 
 class OpenLoop {
   readonly #job: LoadJob;
   readonly #idle: Connection[] = [];
+  readonly #waiting: Request[] = [];
   readonly #counts = { offered: 0, unsent: 0, failed: 0 };
   readonly #accepted: number[] = [];
   readonly #refused: number[] = [];
   #open = 0;
   #sent = 0;
-  #measuring = false;
-  #done = false;
+  /** When the measurement begins and ends. */
+  #from = Number.POSITIVE_INFINITY;
+  #to = Number.POSITIVE_INFINITY;
   #lateMs = 0;
 
   constructor(job: LoadJob) {
@@ -80,14 +88,13 @@ class OpenLoop {
       for (let i = 0; i < connections; i += 1) this.#arrive(this.#next(performance.now()));
     else this.#pace(rate);
     await sleep(warmUpMs);
-    this.#measuring = true;
-    const startedAt = performance.now();
+    this.#from = performance.now();
     const cpuBefore = cpuSecondsOf(this.#job.pid);
     await sleep(measureMs);
     const cpu = cpuSecondsOf(this.#job.pid) - cpuBefore;
-    this.#measuring = false;
-    this.#done = true;
-    const seconds = (performance.now() - startedAt) / 1000;
+    this.#to = performance.now();
+    const seconds = (this.#to - this.#from) / 1000;
+    const unanswered = await this.#finish();
     const perSecond = (count: number) => Math.round(count / seconds);
     const { offered, unsent, failed } = this.#counts;
     return {
@@ -95,7 +102,7 @@ class OpenLoop {
       accepted: perSecond(this.#accepted.length),
       refused: perSecond(this.#refused.length),
       unsent: perSecond(unsent),
-      failed: Math.ceil(failed / seconds),
+      failed: Math.ceil((failed + unanswered) / seconds),
       p50: roundedPercentile(this.#accepted, 0.5),
       p99: roundedPercentile(this.#accepted, 0.99),
       p999: roundedPercentile(this.#accepted, 0.999),
@@ -105,19 +112,32 @@ class OpenLoop {
     };
   }
 
+  /** Waits for the responses to all requests. Resolves to the number of those without one. */
+  async #finish(): Promise<number> {
+    const unanswered = () => this.#open - this.#idle.length + this.#waiting.length;
+    while (unanswered() > 0 && performance.now() < this.#to + patienceMs) await sleep(1);
+    return unanswered();
+  }
+
+  /** Only the requests that are due during the measurement count. */
+  #isMeasured({ dueAt }: Request): boolean {
+    return dueAt >= this.#from && dueAt < this.#to;
+  }
+
   #pace(rate: number): void {
     const { writesBeside = 0 } = this.#job;
     const startedAt = performance.now();
     let arrivals = 0;
     let beside = 0;
     const tick = (): void => {
-      if (this.#done) return;
       const now = performance.now();
+      if (now >= this.#to) return;
       const seconds = (now - startedAt) / 1000;
       for (; arrivals < seconds * rate; arrivals += 1) {
         const dueAt = startedAt + (arrivals / rate) * 1000;
-        if (this.#measuring) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
-        this.#arrive(this.#next(dueAt));
+        const request = this.#next(dueAt);
+        if (this.#isMeasured(request)) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
+        this.#arrive(request);
       }
       for (; beside < seconds * writesBeside; beside += 1) {
         this.#arrive({ dueAt: now, isWrite: true, counts: false });
@@ -133,12 +153,13 @@ class OpenLoop {
   }
 
   #arrive(request: Request): void {
-    const counts = this.#measuring && request.counts;
+    const counts = request.counts && this.#isMeasured(request);
     if (counts) this.#counts.offered += 1;
     // Use the most recently used connection first, as the pools of most clients do.
     const idle = this.#idle.pop();
     if (idle !== undefined) this.#send(idle, request);
     else if (this.#open < this.#job.connections) this.#connect(request);
+    else if (this.#job.waits) this.#waiting.push(request);
     else if (counts) this.#counts.unsent += 1;
   }
 
@@ -152,7 +173,7 @@ class OpenLoop {
       this.#open -= 1;
       const at = this.#idle.indexOf(connection);
       if (at !== -1) this.#idle.splice(at, 1);
-      else if (this.#measuring) this.#counts.failed += 1;
+      else if (this.#isMeasured(connection.request)) this.#counts.failed += 1;
     });
     // The request is written when the connection is open.
     this.#send(connection, request);
@@ -180,16 +201,18 @@ class OpenLoop {
     const length = Number(/content-length: (\d+)/i.exec(received)?.[1] ?? 0);
     if (received.length < head + 4 + length) return;
     connection.received = '';
-    const { dueAt, counts } = connection.request;
+    const { request } = connection;
     const status = received.slice(9, 12);
-    if (this.#measuring && counts) this.#count(status, performance.now() - dueAt);
-    else if (this.#measuring && status !== '201') this.#counts.failed += 1;
-    if (this.#job.rate === undefined) {
-      if (this.#measuring) this.#counts.offered += 1;
-      this.#send(connection, this.#next(performance.now()));
-    } else {
+    const now = performance.now();
+    if (this.#isMeasured(request) && request.counts) this.#count(status, now - request.dueAt);
+    else if (this.#isMeasured(request) && status !== '201') this.#counts.failed += 1;
+    const next = this.#job.rate === undefined && now < this.#to ? this.#next(now) : this.#waiting.shift();
+    if (next === undefined) {
       this.#idle.push(connection);
+      return;
     }
+    if (this.#job.rate === undefined && this.#isMeasured(next)) this.#counts.offered += 1;
+    this.#send(connection, next);
   }
 
   #count(status: string, ms: number): void {
