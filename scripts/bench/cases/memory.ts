@@ -54,7 +54,8 @@ async function bytesOfIdle(program: Program, folder: string): Promise<number> {
     const socket = connect(Number(new URL(subject.http).port), '127.0.0.1');
     sockets.push(socket);
     socket.write('GET /users/7 HTTP/1.1\r\nhost: localhost\r\n\r\n');
-    await once(socket, 'data');
+    const [bytes]: Buffer[] = await once(socket, 'data');
+    if (!bytes?.toString().startsWith('HTTP/1.1 200')) throw new Error(`no 200, but ${bytes}`);
   };
   const collectedBytes = async (): Promise<number> => {
     process.kill(subject.pid, 'SIGUSR2');
@@ -65,7 +66,9 @@ async function bytesOfIdle(program: Program, folder: string): Promise<number> {
     await open();
     const before = await collectedBytes();
     for (let i = 0; i < idleConnections; i += 1) await open();
-    return ((await collectedBytes()) - before) / idleConnections;
+    const after = await collectedBytes();
+    if (sockets.some(({ readyState }) => readyState !== 'open')) throw new Error('a connection was closed');
+    return (after - before) / idleConnections;
   } finally {
     for (const socket of sockets) socket.destroy();
     await subject.stop();

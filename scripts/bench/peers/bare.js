@@ -21,6 +21,9 @@ const server = createServer((request, response) => {
   });
 });
 
+// As long as the service does. By default, connections would be closed while their memory is measured.
+server.keepAliveTimeout = 72_000;
+
 // Several processes share a port. The primary of node:cluster or the kernel (reusePort) distributes
 // connections.
 if (mode !== 'single' && cluster.isPrimary) {
