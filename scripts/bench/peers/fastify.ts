@@ -5,7 +5,9 @@ import { openDatabase } from './database.ts';
 import { enter, leave, requestId, withFeatures } from './features.ts';
 
 const db = openDatabase(argument());
-const app = fastify({ genReqId: (request) => requestId(request.headers['x-request-id']) });
+const app = fastify(
+  withFeatures ? { genReqId: (request) => requestId(request.headers['x-request-id']) } : {},
+);
 
 if (withFeatures) {
   app.addHook('onRequest', (request, reply, done) => {

@@ -43,6 +43,7 @@ func main() {
 	// SQLite has one writer at a time.
 	writer := must(sql.Open("sqlite3", "file:"+os.Args[1]+settings))
 	writer.SetMaxOpenConns(1)
+	must(writer.Exec("PRAGMA wal_autocheckpoint = 4000"))
 	one := must(db.Prepare("SELECT id, name, role, version FROM users WHERE id = ?"))
 	insert := must(writer.Prepare("INSERT INTO users (name, role) VALUES (?, ?)"))
 	lists := map[string]*sql.Stmt{
