@@ -4,8 +4,8 @@
 //
 // Capacity is the rate of 8 connections with 16 calls each that wait for their responses. A connection has as many
 // calls under way as the service allows; further calls wait in the client, as with any client. h2load does not
-// read the gRPC status: the counts of answered and refused calls come from the metrics of the service. The exit
-// code is 1 if a call fails or none succeeds.
+// read the gRPC status: the counts of calls by status come from the metrics of the service. The exit code is 1 if a
+// call fails or none succeeds.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,12 +31,16 @@ const [body, logFile] = [join(folder, 'body'), join(folder, 'log')];
 // GetUserRequest with id 1, framed.
 await writeFile(body, Buffer.from([0, 0, 0, 0, 2, 8, 1]));
 
-/** Calls answered and refused so far. */
-async function counts(http: string): Promise<{ accepted: number; refused: number }> {
+/** Calls answered, refused and failed so far. */
+async function counts(http: string): Promise<{ accepted: number; refused: number; failed: number }> {
   const text = await (await fetch(`${http}/metrics`)).text();
-  const of = (status: number) =>
-    Number(new RegExp(`_total\\{face="grpc",.*,status="${status}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
-  return { accepted: of(0), refused: of(8) };
+  const found = { accepted: 0, refused: 0, failed: 0 };
+  for (const [, status, count] of text.matchAll(/_total\{face="grpc",.*,status="(\d+)"\} (\d+)/g)) {
+    // h2load cancels (1) the calls that are under way when its time is over.
+    if (status === '1') continue;
+    found[status === '0' ? 'accepted' : status === '8' ? 'refused' : 'failed'] += Number(count);
+  }
+  return found;
 }
 
 interface Offer {
@@ -68,7 +72,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
   return {
     accepted: perSecond(afterwards.accepted - before.accepted),
     refused: perSecond(afterwards.refused - before.refused),
-    failed: log.filter((line) => line.split('\t')[1] !== '200').length,
+    failed: afterwards.failed - before.failed + log.filter((line) => line.split('\t')[1] !== '200').length,
     // Others on the machine take some of the processors.
     cpuShare: cpu / seconds,
     perCpuSecond: (afterwards.accepted - before.accepted) / cpu,
