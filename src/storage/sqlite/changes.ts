@@ -2,7 +2,6 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../domain/change.ts';
 import { ChangesGone, changeTypes, importPosition, toChangePage, userOf } from '../../domain/change.ts';
 import { limitSql } from '../sql.ts';
-import { prepareRows } from './reads.ts';
 
 // After this many added changes, up to four times as many old changes are deleted. So the feed shrinks after its limit
 // was lowered, and no write of one record deletes all of them.
@@ -20,7 +19,7 @@ export type ChangeLog = ReturnType<typeof changeLog>;
  */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
-  const isRestarted = prepareRows(db, `SELECT max(position) >= ? AND type = '' FROM changes`);
+  const isRestarted = db.prepare(`SELECT max(position) >= ? AND type = '' FROM changes`);
   const insertRestart = db.prepare(`
     INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
   const raiseGone = db.prepare(`UPDATE feed SET gone = max(gone, ${lastPosition} - ?)`);
@@ -74,8 +73,7 @@ const maxExamined = 2_000;
 
 export function sqliteFeed(db: DatabaseSync) {
   // In one statement, so that all values are from one moment. There is at least one row, with or without a change.
-  const page = prepareRows(
-    db,
+  const page = db.prepare(
     `SELECT gone, newest, position, type, time, record, request_id, key
     FROM feed JOIN (SELECT max(position) AS newest FROM changes) LEFT JOIN (
       SELECT * FROM changes
@@ -85,7 +83,7 @@ export function sqliteFeed(db: DatabaseSync) {
       ORDER BY position ${limitSql('?4')})
     ORDER BY position`,
   );
-  const last = prepareRows(db, `SELECT ${lastPosition}`);
+  const last = db.prepare(`SELECT ${lastPosition}`);
 
   return {
     // During an upgrade, a process of another release may write changes of other types.

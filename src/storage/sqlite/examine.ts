@@ -90,8 +90,8 @@ function* examineData(file: string) {
     return fail(text.replaceAll('\n', ' '), 'restore a backup, and check the disk');
   };
   try {
-    using db = new DatabaseSync(url, { readOnly: true });
-    const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    using db = new DatabaseSync(url, { readOnly: true, returnArrays: true });
+    const pragma = (name: string) => db.prepare(`PRAGMA ${name}`).get()?.[0];
     const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     const schema = `the schema has version ${version}`;
     if (version === 0) yield warn(`${file} has no tables`, 'restore a backup, unless it never had records');

@@ -11,7 +11,7 @@ const maxCached = 256;
 /** The reads. Each of them sees all earlier commits, and releases its lock before it returns. */
 export function sqliteReads(db: DatabaseSync) {
   const statements = createCache<StatementSync>();
-  const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
+  const prepare = (sql: string) => statements(sql, () => db.prepare(sql));
   const planPage = (table: Table, query: AnyQuery) => {
     const { sql, parameters } = pageStatement(table, query);
     return { statement: prepare(sql), parameters };
@@ -21,7 +21,7 @@ export function sqliteReads(db: DatabaseSync) {
   return {
     operations: byKind((kind) => {
       const table = tables[kind];
-      const find = prepareRows(db, findSql(table, '?'));
+      const find = db.prepare(findSql(table, '?'));
       return {
         get(key: Key): Row | undefined {
           const row = find.get(...key);
@@ -72,13 +72,6 @@ function createCache<Value>() {
     cached.set(key, made);
     return made;
   };
-}
-
-/** Prepares a statement whose rows are arrays: creating an object with names takes longer than reading a row. */
-export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
-  const statement = db.prepare(sql);
-  statement.setReturnArrays(true);
-  return statement;
 }
 
 function binder(parameters: SQLInputValue[]): Bind {

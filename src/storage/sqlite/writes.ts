@@ -8,7 +8,6 @@ import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { findSql } from '../sql.ts';
 import { childTables, columnNames, type Key, recordValues, type Table, tables, toRecord } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
-import { prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
@@ -60,8 +59,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 
     /** Writes without a change, to check whether writes succeed. */
     touch(): void {
-      const { user_version } = { ...db.prepare('PRAGMA user_version').get() };
-      db.exec(`PRAGMA user_version = ${user_version}`);
+      db.exec(`PRAGMA user_version = ${db.prepare('PRAGMA user_version').get()?.[0]}`);
     },
 
     continueIds(last: Readonly<Record<RecordKind, number>>): void {
@@ -92,10 +90,10 @@ function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   // The id is enough, because `findExpected` has checked the whole key in the same transaction.
   const update = db.prepare(`UPDATE ${name} SET ${set}, version = ? WHERE id = ?`);
   const remove = db.prepare(`DELETE FROM ${name} WHERE id = ?`);
-  const find = prepareRows(db, findSql(table, '?'));
+  const find = db.prepare(findSql(table, '?'));
   const children = childTables(table).map((child) => {
     const sql = `SELECT ${columnNames(child.columns)} FROM ${child.name} WHERE user_id = ? ORDER BY id`;
-    return { ...child, rows: prepareRows(db, sql) };
+    return { ...child, rows: db.prepare(sql) };
   });
   /** Finds the record of a write; `undefined` if it is missing. Fails for another version. */
   const findExpected = (key: Key, expected: Expected): Row | undefined => {
@@ -172,9 +170,9 @@ function createOnce(db: DatabaseSync) {
     const { key, fingerprint, now, expiresAt } = timed;
     const kept = find.get(key, now);
     if (kept !== undefined) {
-      if (kept['fingerprint'] !== fingerprint) throw keyReused();
+      if (kept[0] !== fingerprint) throw keyReused();
       // A process of an earlier release stored posts without a version.
-      return { value: { version: 1, ...JSON.parse(String(kept['response'])) }, replayed: true };
+      return { value: { version: 1, ...JSON.parse(String(kept[1])) }, replayed: true };
     }
     const value = create();
     if (value === undefined) return undefined;
