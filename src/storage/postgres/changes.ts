@@ -11,7 +11,7 @@ import {
   toChangePage,
 } from '../../domain/change.ts';
 import { DomainError, unlessAborted } from '../../domain/errors.ts';
-import { coalesced, occasionally } from '../../domain/promises.ts';
+import { coalesced } from '../../domain/promises.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
@@ -25,19 +25,10 @@ const settleStepMs = 4;
 const askTimeoutMs = 2_000;
 /** Maximum number of changes that a read with a filter examines. */
 const maxExamined = 10_000;
-/** Number of writes of this process after which old changes are removed. */
-const writesPerTrim = 1_000;
 const feedTable = 'the table change_feed';
 
-export type PostgresFeed = ReturnType<typeof postgresFeed>;
-
 /** The feed of changes of a database. `pages` may be standbys. Only `pool`, the primary, knows the running writes. */
-export function postgresFeed(
-  pool: PostgresPool,
-  pages: Pick<PostgresPool, 'read'>,
-  kept: number,
-  onFailure: (cause: Error) => void,
-) {
+export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
   const tracker = new Settled();
   /** The last position that this process has removed. `gone` may be after changes that are still there. */
   let trimmed = 0;
@@ -97,16 +88,12 @@ export function postgresFeed(
       return toChangePage(rows.flatMap(toChange), limit, first.upto, settled);
     },
 
-    /** Must be called after each write. The first call removes old changes, also in a process with few writes. */
-    written: occasionally(
-      Math.min(writesPerTrim, kept),
-      async () => {
-        const values = [kept, await position(), trimmed];
-        const [row] = await pool.write<{ position: number }>(trimFeed, values, 'feed');
-        trimmed = row?.position ?? trimmed;
-      },
-      (cause) => onFailure(new Error('old changes could not be removed', { cause })),
-    ),
+    /** Removes old changes. */
+    async trim(): Promise<void> {
+      const values = [kept, await position(), trimmed];
+      const [row] = await pool.write<{ position: number }>(trimFeed, values, 'feed');
+      trimmed = row?.position ?? trimmed;
+    },
   };
 }
 

@@ -1,33 +1,10 @@
-import { occasionally } from '../../domain/promises.ts';
 import { prepared } from './connection.ts';
-import type { PostgresPool } from './pool.ts';
 
-/** Number of keyed creations of this process after which expired keys are removed. */
-const creationsPerSweep = 100;
-
-export type IdempotencyKeys = ReturnType<typeof idempotencyKeys>;
-
-/** Keeps keys for `ttlMs`. `onFailure` receives why expired ones could not be removed. */
-export function idempotencyKeys(pool: PostgresPool, ttlMs: number, onFailure: (cause: Error) => void) {
-  return {
-    ttlMs,
-    /**
-     * Must be called after each keyed creation. Few of them remove expired keys: while a long transaction is open, each
-     * search reads the entries of all removed keys again.
-     */
-    created: occasionally(
-      creationsPerSweep,
-      () => pool.write(removeExpired, []),
-      (cause) => onFailure(new Error('expired idempotency keys could not be removed', { cause })),
-    ),
-  };
-}
-
-/** Removes up to 1,000 expired keys, the oldest first. Skips those that another process removes. */
-const removeExpired = prepared(`
+/** Removes up to 2,000 expired keys, the oldest first. Skips those that another process removes. */
+export const removeExpired = prepared(`
   DELETE FROM idempotency_keys WHERE key IN (
     SELECT key FROM idempotency_keys WHERE expires_at <= now()
-    ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED)`);
+    ORDER BY expires_at LIMIT 2000 FOR UPDATE SKIP LOCKED)`);
 
 /**
  * Makes an insert happen once for a key, in one statement and so in one transaction. $1 is the key, $2 the fingerprint,
@@ -41,7 +18,7 @@ const removeExpired = prepared(`
  *   primary key. The statement then has no effect, and finds the result when it is sent again.
  * - An expired row of the same key must be removed before the insert; `count` forces this order.
  */
-export function onceSql(insert: string, addChange?: string): string {
+export function onceSql(insert: string, addChange: string | false): string {
   return `
     WITH mine AS (
       SELECT pg_try_advisory_xact_lock(hashtextextended($1, 'idempotency_keys'::regclass::oid::bigint)) AS locked
@@ -52,7 +29,7 @@ export function onceSql(insert: string, addChange?: string): string {
     ), expired AS (
       DELETE FROM idempotency_keys AS old USING turn WHERE old.key = turn.key AND expires_at <= now() RETURNING old.key
     ), created AS (${insert}
-    )${addChange === undefined ? '' : `, change AS (${addChange})`}, kept AS (
+    )${addChange ? `, change AS (${addChange})` : ''}, kept AS (
       INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
       SELECT $1, $2, row_to_json(created), now() + $3::float8 * interval '1 millisecond'
       FROM created, (SELECT count(*) FROM expired) AS removed

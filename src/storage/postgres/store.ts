@@ -1,3 +1,4 @@
+import { occasionally } from '../../domain/promises.ts';
 import { byKind } from '../../domain/record.ts';
 import type { Store } from '../../domain/repository.ts';
 import { readStoreNumbers, type SharedStoreOptions } from '../options.ts';
@@ -7,7 +8,7 @@ import { postgresFeed, prepareFeed } from './changes.ts';
 import { types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
-import { idempotencyKeys } from './idempotency.ts';
+import { removeExpired } from './idempotency.ts';
 import { PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
@@ -95,17 +96,22 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   });
   let isClosing = false;
-  // While the store closes, work in the background may be cut off.
-  const fail = (cause: Error) => (isClosing ? undefined : onFailure?.(cause));
-  const feed = hasFeed ? postgresFeed(pool, reads, numbers.changesKept, fail) : undefined;
-  const keys = idempotencyKeys(pool, numbers.idempotencyTtlMs, fail);
+  const feed = hasFeed ? postgresFeed(pool, reads, numbers.changesKept) : undefined;
+  const written = occasionally(
+    hasFeed ? Math.min(writesPerRemoval, numbers.changesKept) : writesPerRemoval,
+    () => pool.write(removeExpired, [], feed && 'feed').finally(() => feed?.trim()),
+    (cause) => {
+      // While the store closes, work in the background may be cut off.
+      if (!isClosing) onFailure?.(new Error('old changes or keys could not be removed', { cause }));
+    },
+  );
   const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
     ...readOperations,
     operations: byKind((kind) => ({
       ...readOperations.operations[kind],
-      ...tableWrites(pool, tables[kind], keys, feed, beforeFirst),
+      ...tableWrites(pool, tables[kind], numbers.idempotencyTtlMs, hasFeed, beforeFirst, written),
     })),
     ...postgresImport(pool),
     async close() {
@@ -116,6 +122,10 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     },
   });
 }
+
+// The first write of a process, and then each of so many, removes old data. More often would cost more: while a long
+// transaction is open, each search reads the entries of all removed keys again.
+const writesPerRemoval = 1_000;
 
 // Shorter than the time after which NAT or load balancers forget an idle connection.
 const keepAliveDelayMs = 10_000;

@@ -15,10 +15,10 @@ import {
   type Table,
   tables,
 } from '../tables.ts';
-import { type PostgresFeed, restartFeed } from './changes.ts';
+import { restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
 import { contended } from './errors.ts';
-import { type IdempotencyKeys, onceSql } from './idempotency.ts';
+import { onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
 /** The result of an insert. With an idempotency key it has an outcome. If that is `busy`, the other fields are NULL. */
@@ -31,34 +31,35 @@ interface Inserted extends NamedRow {
 /** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
 
-/** The writes of a table, each one statement, which also adds its change to a feed. `beforeFirst` is sent first. */
+/** The writes of a table, each one statement with its change. Sends `beforeFirst` first, calls `written` after each. */
 export function tableWrites(
   pool: PostgresPool,
   table: Table,
-  keys: IdempotencyKeys,
-  feed: PostgresFeed | undefined,
+  keyTtlMs: number,
+  hasFeed: boolean,
   beforeFirst: Sql | undefined,
+  written: () => void,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, draftColumns, patchColumns } = table;
   const hasParent = table.keys.length > 1;
   /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
   const returning = (verb: 'created' | 'updated', write: string) =>
     `WITH ${verb} AS (${write})
-    ${feed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
+    ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
   const insert = withOrigin(returning('created', insertSql(table, 1)));
-  const insertOnce = withOrigin(onceSql(insertSql(table, 4, 'turn'), feed && addChange(table, 'created')));
+  const insertOnce = withOrigin(onceSql(insertSql(table, 4, 'turn'), hasFeed && addChange(table, 'created')));
   const update = withOrigin(returning('updated', updateSql(table)));
   // The lock makes it a write: with synchronous replication, its commit waits until a standby has the record.
   const findLocked = prepared(`${findSql(table, '$')} FOR KEY SHARE`);
-  const remove = withOrigin(feed ? withDeletions(table) : deleteSql(table));
+  const remove = withOrigin(hasFeed ? withDeletions(table) : deleteSql(table));
   const find = prepared(findSql(table, '$'));
   let remaining = beforeFirst;
   const write = async <R extends NamedRow>(sql: Sql, values: unknown[], { origin }: ChangeOptions) => {
     if (remaining !== undefined) await pool.write(remaining, []);
     remaining = undefined;
-    if (feed === undefined) return pool.write<R>(sql, values);
-    const rows = await pool.write<R>(sql, [...values, origin?.requestId, origin?.key]);
-    feed.written();
+    const given = hasFeed ? [...values, origin?.requestId, origin?.key] : values;
+    const rows = await pool.write<R>(sql, given);
+    written();
     return rows;
   };
   const toRecord = (row: NamedRow) => fromNames<Row>(columns, row);
@@ -68,12 +69,11 @@ export function tableWrites(
       const { key, fingerprint } = options.idempotency ?? {};
       const [row] = await (key === undefined
         ? write<Inserted>(insert, values, options)
-        : write<Inserted>(insertOnce, [key, fingerprint, keys.ttlMs, ...values], options));
+        : write<Inserted>(insertOnce, [key, fingerprint, keyTtlMs, ...values], options));
       if (row === undefined && !hasParent) throw changePrevented();
       if (row === undefined) return undefined;
       if (row.outcome === 'busy') throw keyInUse();
       if (row.fingerprint !== fingerprint) throw keyReused();
-      if (row.outcome === 'created') keys.created();
       // A copy of an earlier release stores posts without a version, and may still be running.
       return { value: toRecord({ version: 1, ...row.record }), replayed: row.outcome === 'replayed' };
     },

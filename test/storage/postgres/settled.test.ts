@@ -78,7 +78,7 @@ it('a read of the feed waits for a write that is still running', async (t) => {
   const rows = [{ ...row, request_id: null, key: null }];
   const pool = { read: async () => states.splice(0, 1) } as unknown as PostgresPool;
   const pages = { read: async () => rows } as unknown as PostgresPool;
-  const { changes } = await postgresFeed(pool, pages, 100, assert.fail).read({ after: 0, limit: 10 });
+  const { changes } = await postgresFeed(pool, pages, 100).read({ after: 0, limit: 10 });
   const records = changes.map((change) => change.record);
   assert.deepEqual(records, [record]);
   assert.equal(states.length, 0);
@@ -91,7 +91,7 @@ it('a read of the feed keeps the position of a reader that comes from a process 
     return [{ ...none, newest: 3, unbroken: 1, writers: ['a'] }];
   };
   const pages = { read: () => assert.fail('it has no further change') } as unknown as PostgresPool;
-  const feed = postgresFeed({ read } as unknown as PostgresPool, pages, 100, assert.fail);
+  const feed = postgresFeed({ read } as unknown as PostgresPool, pages, 100);
   assert.deepEqual(await feed.read({ after: 3, limit: 10 }), { changes: [], next: 3, more: false });
   assert.equal(asked, 1);
 });
@@ -99,7 +99,7 @@ it('a read of the feed keeps the position of a reader that comes from a process 
 it('a read of the feed fails if the changes after its position are removed before they are read', async () => {
   const pool = { read: async () => [{ ...none, newest: 9, unbroken: 9 }] } as unknown as PostgresPool;
   const pages = { read: async () => [{ gone: 5, upto: 9, position: null }] } as unknown as PostgresPool;
-  const { read } = postgresFeed(pool, pages, 100, assert.fail);
+  const { read } = postgresFeed(pool, pages, 100);
   await assert.rejects(read({ after: 4, limit: 10 }), { kind: 'gone' });
   assert.deepEqual(await read({ after: 5, limit: 10 }), { changes: [], next: 9, more: false });
 });
@@ -113,7 +113,7 @@ it('the state of the feed is asked for once more without a time limit after each
     return [{ ...none, newest: 1, unbroken: 1 }];
   };
   const pool = { read } as unknown as PostgresPool;
-  assert.equal(await postgresFeed(pool, pool, 100, assert.fail).position(), 1);
+  assert.equal(await postgresFeed(pool, pool, 100).position(), 1);
   assert.deepEqual(limited, [...Array(feedConnections).fill(true), false]);
 });
 
@@ -123,7 +123,7 @@ it('the position of the feed is asked for until it is near the newest change, or
     asked = 0;
     const read = async () => [{ ...none, writers: ['a'], ...states[asked++] }];
     const pool = { read } as unknown as PostgresPool;
-    return await postgresFeed(pool, pool, 100, assert.fail).position();
+    return await postgresFeed(pool, pool, 100).position();
   };
   const newest = 3 * maxUnbroken + 1;
   const far = [1, 2, 3].map((steps) => ({ newest, unbroken: steps * maxUnbroken }));
