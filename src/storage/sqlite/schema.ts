@@ -86,8 +86,7 @@ function open(path: string): DatabaseSync {
   const url = pathToFileURL(path);
   url.search = 'mode=rw';
   // Rows are arrays, because creating an object with names takes longer than reading a row.
-  const options = { timeout: briefWaitMs, enableForeignKeyConstraints: true, returnArrays: true };
-  return new DatabaseSync(url, options);
+  return new DatabaseSync(url, { timeout: briefWaitMs, returnArrays: true });
 }
 
 /** Opens a connection, prepares the file, and applies the settings of all connections of the service. */
