@@ -50,14 +50,15 @@ export function changes(followers: Followers): Handler {
   };
 }
 
-/** Without a position, starts with the oldest kept change. */
-async function readFirst(feed: ChangeFeed, query: ChangeQuery, hasPosition: boolean, request: HttpRequest) {
-  try {
-    return { query, page: await feed.read(query, request) };
-  } catch (caught) {
-    if (hasPosition || !(caught instanceof ChangesGone)) throw caught;
-    const fromOldest = { ...query, after: caught.oldest - 1 };
-    return { query: fromOldest, page: await feed.read(fromOldest, request) };
+/** Without a position, starts with the oldest kept change. Others may be removed before it is read. */
+async function readFirst(feed: ChangeFeed, given: ChangeQuery, hasPosition: boolean, request: HttpRequest) {
+  for (let query = given; ; ) {
+    try {
+      return { query, page: await feed.read(query, request) };
+    } catch (caught) {
+      if (hasPosition || !(caught instanceof ChangesGone) || caught.oldest - 1 <= query.after) throw caught;
+      query = { ...query, after: caught.oldest - 1 };
+    }
   }
 }
 

@@ -283,10 +283,10 @@ describe('GET /changes', () => {
     assert.deepEqual(eventsOf(await send(http, 'GET /changes')), []);
   });
 
-  it('starts with the oldest change, and returns 410 if that is removed before it is read', async (t) => {
+  it('starts with the oldest change although others are removed meanwhile, unless the feed is broken', async (t) => {
     const { store: repository, feed: changes } = storeWithFeed();
     const reads: number[] = [];
-    let oldest = [3];
+    let oldest = [3, 5];
     const read: typeof changes.read = async ({ after }) => {
       reads.push(after);
       const first = oldest.shift();
@@ -294,9 +294,9 @@ describe('GET /changes', () => {
       return { changes: [], next: after, more: false };
     };
     const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
-    assert.equal(nextOf(await send(http, 'GET /changes')), '/changes?after=2');
-    assert.deepEqual(reads.splice(0), [0, 2]);
-    oldest = [3, 5];
+    assert.equal(nextOf(await send(http, 'GET /changes')), '/changes?after=4');
+    assert.deepEqual(reads.splice(0), [0, 2, 4]);
+    oldest = [3, 3, 5];
     assert.equal((await send(http, 'GET /changes')).status, 410);
     assert.deepEqual(reads, [0, 2]);
   });
