@@ -40,7 +40,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     return Number(lastInsertRowid);
   };
   return {
-    isKept: changesKept > 0,
+    changesKept,
 
     /** Makes all earlier positions `gone`, after a write that the feed does not contain. */
     restart,
