@@ -1,5 +1,5 @@
 // GENERATED CODE -- DO NOT EDIT! npm run generate:client
-// shape 7a9cf7d0b4a6e8b3d90ec6fe2fef5ec642a0dfb189de55a0cfc5a4fa69c96e06
+// shape ad3474d724216576b4092991df3e34d6de29be7e418567f0d748aa066a54cdc8
 
 export interface paths {
     "/users": {
@@ -400,7 +400,7 @@ export interface components {
         IfRange: string;
         After: number;
         ChangeLimit: number;
-        ChangeTypes: components["schemas"]["ChangeType"][];
+        ChangeTypes: string;
         ChangeUser: number;
         LastEventId: number;
     };

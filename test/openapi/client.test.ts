@@ -58,6 +58,19 @@ describe('a client generated from the document', () => {
     assert.equal(response.headers.get('x-total-count'), '2');
   });
 
+  it('reads the changes of several types', async (t) => {
+    const client = await start(t);
+    await client.POST('/users', { body: { name: 'Ada' } });
+    await client.DELETE('/users/{id}', { params: { path: { id: 1 } } });
+    const query = { type: 'user.created,user.deleted' };
+    const { data } = await client.GET('/changes', { params: { query } });
+    assert.ok(Array.isArray(data));
+    assert.deepEqual(
+      data.map(({ type }) => type),
+      ['user.created', 'user.deleted'],
+    );
+  });
+
   it('creates a post once', async (t) => {
     const client = await start(t);
     await client.POST('/users', { body: { name: 'Ada' } });
