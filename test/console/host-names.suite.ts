@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { createRequestListener } from '../../src/rest/listener.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { launchBrowser, noBrowser } from '../kit/browser.ts';
+import { closeBrowser, launchBrowser, noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { listen } from '../support/listen.ts';
 import { startService } from '../support/service.ts';
 
 // Browsers resolve all names below `localhost` to the loopback address, as a hostile name server would.
 const evil = 'evil.localhost';
+
+// Otherwise this file does not end if it runs alone.
+after(closeBrowser);
 
 test('a page of another host name that resolves to the service cannot read from it', {
   skip: noBrowser,
