@@ -61,7 +61,8 @@ export function createUserTable(addressOf) {
     const link = rows.get(event.key)?.querySelector('a');
     if (!link) return;
     event.preventDefault();
-    link.focus();
+    // Otherwise Safari hides the focus after a click on another row.
+    link.focus({ focusVisible: true });
   });
 
   return {
