@@ -252,6 +252,24 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
     const page = await open(t, `${http}/#/users/1`);
 
+    await t.test('a 404 of a proxy is not a deleted user, and keeps the unsaved text', async () => {
+      const unsaved = page.locator('#edit-name');
+      await unsaved.fill('Ada L');
+      const notFound = { status: 404, contentType: 'text/html', body: '<h1>Not Found</h1>' };
+      await page.route('**/users/1', (route) => route.fulfill(notFound));
+      await page.locator('#edit-delete').click();
+      await page.getByRole('button', { name: 'Delete user' }).click();
+      await page.getByRole('dialog').getByText('The server answered 404').waitFor();
+      await page.keyboard.press('Escape');
+      page.once('dialog', (dialog) => void dialog.accept());
+      await page.reload();
+      await page.getByText('The user could not be read').waitFor();
+      await page.unroute('**/users/1');
+      await page.locator('#detail').getByRole('button', { name: 'Try again' }).click();
+      await unsaved.waitFor();
+      assert.equal(await unsaved.inputValue(), 'Ada L');
+    });
+
     await t.test(
       'the unsaved text about a user and its posts is forgotten when the person deletes the user',
       async () => {

@@ -194,6 +194,8 @@ export class ApiError extends Error {
   name = 'ApiError';
   /** The wait that the server asks for before a retry, or NaN. */
   retryAfterMs = Number.NaN;
+  /** Whether the message is from the service, and not from a proxy. */
+  isOfService = false;
 
   /**
    * @param {number} status 0 when there was no response
@@ -212,8 +214,10 @@ export class ApiError extends Error {
    * @param {string} text
    */
   static from(response, text) {
-    const message = errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim();
+    const words = errorText(text);
+    const message = words ?? `the server answered ${response.status} ${response.statusText}`.trim();
     const error = new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+    error.isOfService = words !== undefined;
     error.retryAfterMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1_000;
     return error;
   }
@@ -226,6 +230,14 @@ export class ApiError extends Error {
  */
 export function hasStatus(error, status) {
   return error instanceof ApiError && error.status === status;
+}
+
+/**
+ * Whether the service has responded that a record does not exist. A proxy may respond 404 for any other reason.
+ * @param {unknown} error
+ */
+export function isMissing(error) {
+  return hasStatus(error, 404) && error.isOfService;
 }
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-import { hasStatus } from '../api/client.js';
+import { hasStatus, isMissing } from '../api/client.js';
 import { toDraft, userFields } from '../api/resources.js';
 import { byId, clone, part, showDialog } from '../ui/dom.js';
 import { isBusy, readFields, setBusy, showProblem, writeFields } from '../ui/forms.js';
@@ -143,7 +143,7 @@ export function createDeleteDialog(dialog, calls, nameOf) {
       await removeVersion(tagged, signal);
       announce('Deleted ', deleted);
     } catch (error) {
-      if (!hasStatus(error, 404)) throw error;
+      if (!isMissing(error)) throw error;
       announce(deleted, ' was already deleted');
     }
     isGone = true;

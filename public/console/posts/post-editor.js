@@ -1,5 +1,5 @@
 // @ts-check
-import { hasStatus } from '../api/client.js';
+import { isMissing } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { postDraftName, postKind } from '../api/resources.js';
 import { createDeleteDialog } from '../edit/dialogs.js';
@@ -123,7 +123,7 @@ export function createPostEditor({ posts, list, choose, ready, drafted, removed 
       try {
         show(await read(record));
       } catch (error) {
-        if (hasStatus(error, 404)) this.change({ record, etag: '' }, 'Deleted');
+        if (isMissing(error)) this.change({ record, etag: '' }, 'Deleted');
       }
     },
 
@@ -165,7 +165,7 @@ export function createPostEditor({ posts, list, choose, ready, drafted, removed 
         found = await read(post);
       } catch (error) {
         if (signal.aborted) return;
-        if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
+        if (!isMissing(error)) return announce(`The post could not be opened: ${explain(error)}`);
         if (readDraft(postDraftName(post)) === undefined) {
           forget(post);
           return announce(nameText(post.title), ' was already deleted');

@@ -1,5 +1,5 @@
 // @ts-check
-import { hasStatus } from '../api/client.js';
+import { isMissing } from '../api/client.js';
 import { versionOf } from '../api/record-calls.js';
 import { byId, moveFocus, setText } from '../ui/dom.js';
 import { markDeleted, readDraft } from '../ui/memory.js';
@@ -68,7 +68,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       show(changed !== undefined && versionOf(changed) > versionOf(read) ? changed : read);
     } catch (error) {
       if (signal.aborted) return;
-      if (hasStatus(error, 404)) showMissing(id);
+      if (isMissing(error)) showMissing(id);
       else if (loaded === undefined) showFailure(state, 'The user could not be read', error, () => load());
       else {
         // A message moves no form. If the user that was read before is outdated, a save is a conflict.
