@@ -497,6 +497,18 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.locator('#post-list > li', { hasText: 'Two' }).getByText('Deleted').waitFor();
     });
 
+    await t.test('a click on Edit opens the post that is changed during the click', async () => {
+      const { posts } = await show(5, ['Old']);
+      await page.getByRole('button', { name: 'Edit Old' }).hover();
+      await page.mouse.down();
+      await send(http, `PATCH ${posts[0]}`, { json: { title: 'New' } });
+      await page.getByRole('heading', { name: 'New' }).waitFor();
+      await page.mouse.up();
+      await hasText(page.locator('#post-edit-title:focus'), 'New');
+      await page.keyboard.press('Escape');
+      await page.locator('#post-list').getByText('Changed').waitFor({ state: 'hidden' });
+    });
+
     await t.test(
       'changes appear as changed and deleted posts of the open user, and as its deletion',
       async () => {

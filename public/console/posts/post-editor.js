@@ -173,7 +173,7 @@ export function createPostEditor({ posts, list, choose, ready, drafted, removed 
       } finally {
         list.itemOf(post)?.removeAttribute('aria-busy');
       }
-      // The item may have been replaced during the read, by a change of another person.
+      // The list may have been read again meanwhile, with new items.
       const item = list.itemOf(post);
       if (item === undefined) return;
       item.append(form);

@@ -1,6 +1,6 @@
 // @ts-check
 import { postDraftName } from '../api/resources.js';
-import { byId, clone, moveFocus, part } from '../ui/dom.js';
+import { byId, clone, moveFocus, part, setText } from '../ui/dom.js';
 import { readDraft } from '../ui/memory.js';
 
 /** @import { Post } from '../api/resources.js' */
@@ -24,19 +24,30 @@ export function createPostList(list, edit) {
   function item(post) {
     const made = clone('post-item');
     made.dataset['id'] = String(post.id);
-    part(made, 'title', HTMLElement).textContent = post.title;
-    const body = part(made, 'body', HTMLElement);
-    body.textContent = post.body;
-    body.hidden = post.body === '';
     const whole = part(made, 'whole', HTMLDetailsElement);
     whole.open = itemOf(post)?.querySelector('details')?.open === true;
     whole.hidden = !whole.open;
-    cuts.observe(body);
-    const button = part(made, 'edit', HTMLButtonElement);
-    button.ariaLabel = `Edit ${post.title}`;
-    button.addEventListener('click', () => edit(post));
-    markUnsaved(made, post);
+    fill(made, post);
     return made;
+  }
+
+  /**
+   * Shows a post in an item. Its elements stay, so that a change does not end a click, a selection or the focus.
+   * @param {HTMLElement} shown
+   * @param {Post} post
+   */
+  function fill(shown, post, mark = '') {
+    setText(part(shown, 'title', HTMLElement), post.title);
+    const body = part(shown, 'body', HTMLElement);
+    setText(body, post.body);
+    body.hidden = post.body === '';
+    // Measures it again.
+    cuts.observe(body);
+    const button = part(shown, 'edit', HTMLButtonElement);
+    button.ariaLabel = `Edit ${post.title}`;
+    button.onclick = () => edit(post);
+    part(shown, 'changed', HTMLElement).textContent = mark;
+    markUnsaved(shown, post);
   }
 
   /** @param {Pick<Post, 'id'>} post */
@@ -126,11 +137,10 @@ export function createPostList(list, edit) {
       const make = () => {
         const shown = itemOf(post);
         if (shown === undefined) return;
-        const hadFocus = shown.contains(document.activeElement);
-        const made = item(post);
-        part(made, 'changed', HTMLElement).textContent = mark;
-        shown.replaceWith(made);
-        if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
+        const hadForm = shown.hasAttribute('data-editing') && shown.contains(document.activeElement);
+        shown.removeAttribute('data-editing');
+        fill(shown, post, mark);
+        if (hadForm) part(shown, 'edit', HTMLButtonElement).focus();
       };
       if (isOld) make();
       else change(post, make);
