@@ -5,7 +5,7 @@
 // A third of the clients are hostile: they open a connection for each request, abort bodies and calls, read slowly,
 // or follow the changes and leave. The rate is adjusted so that the event loop is busy half of the time.
 // Each minute prints a line. The exit code is 1 if the heap grew in the last two thirds of the time, if the service
-// ended, or if it failed inside.
+// ended, failed inside, or did not respond.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,6 +29,8 @@ const samplesPerMinute = 6;
 const busyShare = 0.5;
 const mostAtOnce = 500;
 const mostUsers = 1_000;
+// Longer than any request of the clients.
+const patienceMs = 30_000;
 /** Outcomes that no client should get. */
 const failures = /^(?:HTTP 500|gRPC (?:2|13))$/;
 const mib = 2 ** 20;
@@ -195,6 +197,8 @@ async function soak(minutes: number): Promise<void> {
     const shown = measures.map((what) => `${what} ${history.at(-1)?.[what].toFixed(2)}`);
     console.log(`minute ${minute}: ${shown.join(', ')}, ${Math.round(rate)} requests/s`);
   }
+  for (const end = performance.now() + patienceMs; atOnce > 0 && performance.now() < end; ) await sleep(100);
+  if (atOnce > 0) fail(`${atOnce} requests had no response`);
   console.log([...outcomes].map(([outcome, n]) => `${outcome}: ${n}`).join(', '));
   for (const [outcome, n] of outcomes) if (failures.test(outcome)) fail(`${n} times ${outcome}`);
   for (const what of measures) {
