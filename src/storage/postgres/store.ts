@@ -125,7 +125,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
 
 // The first write of a process, and then each of so many, removes old data. More often would cost more: while a long
 // transaction is open, each search reads the entries of all removed keys again.
-const writesPerRemoval = 1_000;
+const writesPerRemoval = 500;
 
 // Shorter than the time after which NAT or load balancers forget an idle connection.
 const keepAliveDelayMs = 10_000;

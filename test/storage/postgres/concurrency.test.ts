@@ -306,7 +306,7 @@ describe('idempotency keys in PostgreSQL', () => {
     }
   });
 
-  it('are deleted after they expire, by one of a thousand writes, except those that are locked', async (t) => {
+  it('are deleted after they expire, by one of five hundred writes, except those that are locked', async (t) => {
     const { store, session } = await open(t);
     await session.query(`
       INSERT INTO idempotency_keys SELECT 'old ' || i, '', '{}', now() - i * interval '1 minute'
@@ -318,7 +318,7 @@ describe('idempotency keys in PostgreSQL', () => {
     };
     await store.users.create({ name: 'Ada' });
     await until(async () => (await left()) === 500, 'the first write deletes 2,000 keys');
-    for (let i = 1; i < 1_000; i += 1) await store.users.delete(2);
+    for (let i = 1; i < 500; i += 1) await store.users.delete(2);
     assert.equal(await left(), 500);
     await store.users.delete(2);
     await until(async () => (await left()) === 1, 'a later write deletes the other keys');
