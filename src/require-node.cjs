@@ -1,6 +1,5 @@
 // `npm start` and the systemd unit load it before main.ts, which an older Node.js cannot read; `main.js` imports it.
-const { existsSync, mkdirSync } = require('node:fs');
-const { enableCompileCache } = require('node:module');
+// Node.js 12 of older Linux distributions must be able to read it.
 const { name, engines } = require('../package.json');
 
 const oldest = engines.node.slice('>='.length);
@@ -12,7 +11,9 @@ if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
   process.exit(1);
 }
 
-const home = process.env.HOME ?? process.env.USERPROFILE;
+const { existsSync, mkdirSync } = require('node:fs');
+const { enableCompileCache } = require('node:module');
+const { HOME: home = process.env.USERPROFILE } = process.env;
 // Compiling the modules takes a quarter of a start, and removing the types of main.ts another quarter. Without a home
 // directory, nothing is cached: any user of the machine could put code for us to run into the shared folder of
 // temporary files.

@@ -79,6 +79,13 @@ for (const [what, script, options] of [
   });
 }
 
+test('Node.js 12 can read the check of its version', async () => {
+  const source = await readFile(join(root, 'src', 'require-node.cjs'), 'utf8');
+  const [beforeExit = ''] = source.split('process.exit(1)');
+  assert.doesNotMatch(beforeExit, /require\('node:/, 'it has no modules with this prefix');
+  assert.doesNotMatch(source, /\?\?|\?\.|[|&]{2}=/, 'it has no such operators');
+});
+
 test('the oldest supported Node.js and newer ones pass the check', async () => {
   const script = `
     for (const value of ['24.7.0', '24.10.0', '25.0.0']) {
