@@ -59,8 +59,9 @@ export type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /**
  * Every acknowledged write of a user or a post, in order. A write adds its change in its own transaction, unless it
- * changes nothing. Deleting a user adds a change for each of its posts, then its own. An import adds no changes, but
- * unless it changes nothing, makes all earlier positions `gone`.
+ * changes nothing. Deleting a user adds a change for each of its posts, then its own. With more posts than the feed
+ * keeps, it may add only the newest and make all earlier positions `gone`. An import adds no changes, but unless it
+ * changes nothing, makes all earlier positions `gone`.
  */
 export interface ChangeFeed {
   /**
