@@ -12,6 +12,8 @@ import { report } from '../progress.ts';
 import type { Case } from '../result.ts';
 import { cpuTimeOf, type Program, peer, root, service } from '../subject.ts';
 
+// As `npm start` does.
+const preload = `--require=${join(root, 'src', 'require-node.cjs')}`;
 const bareScript = 'a script with node:http and node:sqlite';
 
 export const startToFirstAnswer: Case = {
@@ -24,7 +26,7 @@ export const startToFirstAnswer: Case = {
     const built = { ...fromSource, args: [join(build(folder), 'dist', 'main.js'), ...args] };
     const starters = [
       { name: ours, program: built },
-      { name: `${ours}, from source`, program: fromSource },
+      { name: `${ours}, from source`, program: { ...fromSource, args: [preload, ...fromSource.args] } },
       { name: bareScript, program: peer('node.js', file) },
       ...(['Fastify', 'Hono', 'Express', 'NestJS', 'Go'] as const).flatMap((name) => {
         return peerOver(name, file, folder, true);
