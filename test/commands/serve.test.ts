@@ -517,7 +517,7 @@ describe('the process of the service', () => {
     assert.deepEqual([await removesTypes(), await removesTypes()], ['true', 'false']);
   });
 
-  it('can print this line because its first file statically imports only the check of the version', async () => {
+  it('can print this line because its first file statically imports only the file with this check', async () => {
     const text = await readFile(main, 'utf8');
     assert.deepEqual(text.match(/^\s*(import|export)\b(?!\().*/gm), ["import './require-node.cjs';"]);
   });

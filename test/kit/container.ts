@@ -36,9 +36,11 @@ export async function buildImage(
       stages.set(name, join(folder, name));
       const nothing = { workdir: '/', env: {}, user: '', entrypoint: [], healthCheck: [] };
       image = { folder: join(folder, name), ...nothing };
-      for (const inner of ['home/node', 'tmp']) await mkdir(join(image.folder, inner), { recursive: true });
-      if (isRoot)
-        for (const inner of ['home/node', 'tmp']) await chown(join(image.folder, inner), 1000, 1000);
+      for (const inner of ['home/node', 'tmp']) {
+        const path = join(image.folder, inner);
+        await mkdir(path, { recursive: true });
+        if (isRoot) await chown(path, 1000, 1000);
+      }
     } else if (image !== undefined) {
       image = await perform(image, instruction, rest, checkout, stages, env);
     }

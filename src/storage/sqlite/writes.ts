@@ -181,9 +181,10 @@ function createOnce(db: DatabaseSync) {
     const { key, fingerprint, now, expiresAt } = timed;
     const kept = find.get(key, now);
     if (kept !== undefined) {
-      if (kept[0] !== fingerprint) throw keyReused();
+      const { 0: keptFingerprint, 1: response } = kept;
+      if (keptFingerprint !== fingerprint) throw keyReused();
       // A process of an earlier release stored posts without a version.
-      return { value: { version: 1, ...JSON.parse(String(kept[1])) }, replayed: true };
+      return { value: { version: 1, ...JSON.parse(String(response)) }, replayed: true };
     }
     const value = create();
     if (value === undefined) return undefined;
