@@ -5,7 +5,7 @@
  *   npm run try:fuzz -- [--inputs 100000] [--seed N]
  */
 import { createProgress } from '../src/commands/progress.ts';
-import { createService } from '../src/service.ts';
+import { createService } from '../src/service/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { fuzz } from '../test/kit/fuzz/run.ts';
 import { readArguments } from './harness/arguments.ts';

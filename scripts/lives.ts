@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { get } from 'node:http';
 import { connect } from 'node:http2';
 import { setImmediate as turn } from 'node:timers/promises';
-import { createService } from '../src/service.ts';
+import { createService } from '../src/service/service.ts';
 import { callWire, framed } from '../test/support/grpc-wire.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
 import { fail } from './harness/fail.ts';

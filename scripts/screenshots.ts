@@ -4,7 +4,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { createService } from '../src/service.ts';
+import { createService } from '../src/service/service.ts';
 import { closeBrowser, launchBrowser, noBrowser } from '../test/kit/browser.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
 import { fillWithSamples } from './sample-data.ts';

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Random } from '../src/conformance/random.ts';
-import { createService } from '../src/service.ts';
+import { createService } from '../src/service/service.ts';
 import { getUser, usersClient } from '../test/kit/grpc.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';

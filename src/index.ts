@@ -38,15 +38,14 @@ export type {
   UserPatch,
   UserQuery,
 } from './domain/user.ts';
-export type { GrpcLimits } from './grpc/app.ts';
-export { addUsersService, type UsersServiceOptions } from './grpc/users-service.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { ListenerLimits } from './http/request.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
-export { StartError, type StartOption } from './ports.ts';
-export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
-export { createRequestListener, type RequestListenerOptions } from './rest/listener.ts';
-export { type CloseOptions, createService, type Service, type ServiceOptions } from './service.ts';
+export { createFetchHandler, type FetchHandler } from './service/fetch-handler.ts';
+export { StartError, type StartOption } from './service/ports.ts';
+export { createRequestListener, type RequestListenerOptions } from './service/request-listener.ts';
+export { type CloseOptions, createService, type Service, type ServiceOptions } from './service/service.ts';
+export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './service/users-service.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
 export type {
   Addresses,

@@ -11,9 +11,9 @@ import {
   variableOf,
 } from '../src/commands/settings.ts';
 import { type Config, optionRows, readOptions } from '../src/config.ts';
-import { createFetchHandler } from '../src/rest/fetch.ts';
-import { createRequestListener, type RequestListenerOptions } from '../src/rest/listener.ts';
-import { createService, type ServiceOptions } from '../src/service.ts';
+import { createFetchHandler } from '../src/service/fetch-handler.ts';
+import { createRequestListener, type RequestListenerOptions } from '../src/service/request-listener.ts';
+import { createService, type ServiceOptions } from '../src/service/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { urlForms } from '../src/storage/open.ts';
 

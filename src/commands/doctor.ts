@@ -1,6 +1,6 @@
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
-import { authority, tryPort } from '../ports.ts';
+import { authority, tryPort } from '../service/ports.ts';
 import { schemeOf } from '../storage/open.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
 import { beginningOf, type Command, printResult } from './command-line.ts';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Config } from '../config.ts';
-import { certificatesOf, fittingConnections } from '../service.ts';
+import { certificatesOf, fittingConnections } from '../service/service.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Finding, fail, ok, warn } from '../storage/tools.ts';
 import type { Observe } from '../telemetry/events.ts';

@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import { platform } from 'node:os';
 import { parseKey, parseKeys } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
-import type { ServiceOptions } from '../service.ts';
+import type { ServiceOptions } from '../service/service.ts';
 import { UsageError } from './errors.ts';
 import type { ParsedConfig } from './settings.ts';
 
@@ -56,7 +56,7 @@ export async function readFiles({ config, settings }: ParsedConfig, isReload = f
   const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
-  const checkPair = async () => tls && (await import('../service.ts')).checkPair(tls);
+  const checkPair = async () => tls && (await import('../service/service.ts')).checkPair(tls);
   await attempt('tls-key', 'the key of the certificate', checkPair);
   const fileKeys = await attempt(
     'api-keys-file',

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
-import { type CheckedOptions, readOptions } from '../config.ts';
-import { Access, type AuthMode } from '../domain/access.ts';
+import type { CheckedOptions } from '../config.ts';
+import type { Access, AuthMode } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
-import { checkRepository, mapAnswer, type Repository } from '../domain/repository.ts';
+import { mapAnswer, type Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
 import { HttpListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
@@ -10,8 +10,7 @@ import type { Handler, HttpRequest, ListenerLimits } from '../http/request.ts';
 import { literalPattern, parsePattern, Router } from '../http/router.ts';
 import { fileHandler, pagePolicy } from '../http/static.ts';
 import { listFiles } from '../http/static-files.ts';
-import { fanOut, type Observe } from '../telemetry/events.ts';
-import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { toErrorResponse } from './errors.ts';
 import { Followers } from './followers.ts';
 import { patchTypes } from './resources.ts';
@@ -51,12 +50,6 @@ export interface RequestListenerOptions {
   readonly observe?: Observe;
 }
 
-// biome-ignore format: one line for each name is longer to read.
-const optionNames: readonly string[] = [
-  'repository', 'apiKeys', 'auth', 'requirePreconditions', 'cors', 'allowedHosts', 'utilityRoutes', 'maxFollowers',
-  'publicDir', 'basePath', 'limits', 'observe',
-] satisfies (keyof RequestListenerOptions)[];
-
 /** The parameters of the HTTP API in a service, besides the options. */
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
@@ -84,26 +77,6 @@ const exposedHeaders: Headers = {
   'access-control-expose-headers':
     'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id, Accept-Ranges, Content-Range, Allow, Accept, Accept-Encoding, Accept-Patch, Accept-Post, WWW-Authenticate',
 };
-
-/** A listener for a host application, and the observer whose events its metrics count. */
-export function createObservedListener(options: RequestListenerOptions) {
-  checkRepository(options?.repository);
-  for (const name in options)
-    if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
-  const checked = readOptions(options);
-  const metrics = new Metrics();
-  const observe = fanOut(options.observe, metrics.observe);
-  const api = createHttpApi(checked, {
-    access: new Access(checked.auth, checked.apiKeys),
-    observe,
-    unreadyReason: () => undefined,
-    renderMetrics() {
-      const { listener, followers } = api;
-      return renderMetrics(metrics.snapshot({ inFlight: { http: listener.inFlight }, followers }));
-    },
-  });
-  return { listener: api.listener.onRequest, observe };
-}
 
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
   const { basePath = '', publicDir = fileURLToPath(packagePublicDir) } = options;

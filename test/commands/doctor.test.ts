@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { freePorts } from '../kit/free-ports.ts';
 import { runMain } from '../kit/process.ts';
 import { until } from '../kit/until.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
-import { createRequestListener } from '../../src/rest/listener.ts';
+import { createRequestListener } from '../../src/service/request-listener.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { closeBrowser, launchBrowser, noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';

@@ -14,8 +14,8 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { GetUserRequest, type UserMessage } from '../../src/grpc/users.ts';
-import type { UsersServiceOptions } from '../../src/grpc/users-service.ts';
 import { addUsersService, DomainError, type ServiceEvent } from '../../src/index.ts';
+import type { UsersServiceOptions } from '../../src/service/users-service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
 

@@ -7,7 +7,7 @@ import { duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { status } from '@grpc/grpc-js';
-import type { ServiceOptions } from '../../src/service.ts';
+import type { ServiceOptions } from '../../src/service/service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, type Outcome, usersClient } from '../kit/grpc.ts';
 import { createCertificate } from '../support/certificate.ts';

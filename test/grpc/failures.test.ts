@@ -13,7 +13,7 @@ import { Access } from '../../src/domain/access.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { GrpcServer } from '../../src/grpc/server.ts';
-import { openPort } from '../../src/ports.ts';
+import { openPort } from '../../src/service/ports.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { aborted } from '../../src/domain/errors.ts';
-import { createService, type Service } from '../../src/service.ts';
+import { createService, type Service } from '../../src/service/service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { startService } from '../support/service.ts';
 import { buf, hasTool, runTool, type ToolRun } from '../support/tool.ts';

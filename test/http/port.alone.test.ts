@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import type { RequestListener } from '../../src/http/listener.ts';
 import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
-import { openPort } from '../../src/ports.ts';
+import { openPort } from '../../src/service/ports.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';

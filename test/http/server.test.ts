@@ -15,7 +15,7 @@ import { HttpError, json } from '../../src/http/reply.ts';
 import type { Handler } from '../../src/http/request.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { HttpServer } from '../../src/http/server.ts';
-import { openPort } from '../../src/ports.ts';
+import { openPort } from '../../src/service/ports.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace, type HttpKitOptions, held, startKit } from '../support/http-kit.ts';

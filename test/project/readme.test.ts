@@ -7,7 +7,7 @@ import { json } from 'node:stream/consumers';
 import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { documents } from '../kit/markdown.ts';
 import { runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';

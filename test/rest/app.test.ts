@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import express from 'express';
-import { createRequestListener, type RequestListenerOptions } from '../../src/rest/listener.ts';
+import { createRequestListener, type RequestListenerOptions } from '../../src/service/request-listener.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { errorOf, send } from '../support/client.ts';

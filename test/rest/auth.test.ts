@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { type AuthMode, authModes } from '../../src/domain/access.ts';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';

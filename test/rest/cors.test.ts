@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { status } from '@grpc/grpc-js';
 import { options } from '../../src/config.ts';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';

@@ -9,7 +9,7 @@ import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
-import { createService, type Service } from '../../src/service.ts';
+import { createService, type Service } from '../../src/service/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { until } from '../kit/until.ts';
 import { countKept } from '../support/garbage.ts';
@@ -91,7 +91,7 @@ it('a running service keeps nothing in memory of connections that have closed', 
 });
 
 it('a service prints no output, handles no signals, and does not keep the process alive after close', async () => {
-  const source = JSON.stringify(new URL('../../src/service.ts', import.meta.url).href);
+  const source = JSON.stringify(new URL('../../src/service/service.ts', import.meta.url).href);
   const host = `
     import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -112,7 +112,7 @@ import { createService } from ${source};
 
 it('a service without options has the documented defaults, whatever the environment variables are', async () => {
   const folder = temporaryFolder();
-  const source = JSON.stringify(new URL('../../src/service.ts', import.meta.url).href);
+  const source = JSON.stringify(new URL('../../src/service/service.ts', import.meta.url).href);
   const host = `
     import { Server } from 'node:net';
     import { createService } from ${source};

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { openStore } from '../../src/storage/open.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { usersClient } from '../kit/grpc.ts';

@@ -8,7 +8,7 @@ import { duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { credentials, status } from '@grpc/grpc-js';
-import { createService } from '../../src/service.ts';
+import { createService } from '../../src/service/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Certificate, createCertificate } from '../support/certificate.ts';
 import { gatedRepository } from '../support/gated.ts';

@@ -4,7 +4,7 @@ import { HttpError, json, securityHeaders } from '../../src/http/reply.ts';
 import type { Handler } from '../../src/http/request.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
-import { openPort } from '../../src/ports.ts';
+import { openPort } from '../../src/service/ports.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface HttpKit {

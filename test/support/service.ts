@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
+import { createService, type Service, type ServiceOptions } from '../../src/service/service.ts';
 import type { FailureEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface RunningService {

@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { options, readOptions } from './config.ts';
-import { Access } from './domain/access.ts';
-import { checkRange, maxTimerMs } from './domain/range.ts';
-import { checkRepository, type Repository } from './domain/repository.ts';
-import type { GrpcLimits } from './grpc/app.ts';
-import { GrpcServer } from './grpc/server.ts';
-import { fittingConnections } from './http/memory-budget.ts';
-import { scheduler } from './http/scheduler.ts';
-import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from './http/server.ts';
+import { options, readOptions } from '../config.ts';
+import { Access } from '../domain/access.ts';
+import { checkRange, maxTimerMs } from '../domain/range.ts';
+import { checkRepository, type Repository } from '../domain/repository.ts';
+import type { GrpcLimits } from '../grpc/app.ts';
+import { GrpcServer } from '../grpc/server.ts';
+import { fittingConnections } from '../http/memory-budget.ts';
+import { scheduler } from '../http/scheduler.ts';
+import { HttpServer, type HttpTimeouts, type TlsOptions, tlsOf } from '../http/server.ts';
+import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from '../rest/app.ts';
+import { openStore } from '../storage/open.ts';
+import { storeNumbers } from '../storage/options.ts';
+import { type Addresses, fanOut } from '../telemetry/events.ts';
+import { Metrics, type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 import { acceptWaiting, authority, openPort, step } from './ports.ts';
-import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
-import { openStore } from './storage/open.ts';
-import { storeNumbers } from './storage/options.ts';
-import { type Addresses, fanOut } from './telemetry/events.ts';
-import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
-export { fittingConnections } from './http/memory-budget.ts';
-export { certificatesOf, checkPair } from './http/server.ts';
+export { fittingConnections } from '../http/memory-budget.ts';
+export { certificatesOf, checkPair } from '../http/server.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */

@@ -1,5 +1,6 @@
 import type { RequestListener } from '../http/listener.ts';
-import { createObservedListener, type RequestListenerOptions } from './app.ts';
+import type { RequestListenerOptions } from '../rest/app.ts';
+import { createObservedListener } from './observed-listener.ts';
 
 // The package exports this file as `users-service/http`, so it has only what a host needs.
 export type { RequestListenerOptions };

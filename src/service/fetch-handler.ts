@@ -4,7 +4,8 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers';
 import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
-import { createObservedListener, type RequestListenerOptions } from './app.ts';
+import type { RequestListenerOptions } from '../rest/app.ts';
+import { createObservedListener } from './observed-listener.ts';
 
 /** Returns the response to a request. Fails with the reason of its signal or the error of its body. */
 export type FetchHandler = (request: Request) => Promise<Response>;

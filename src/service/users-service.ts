@@ -3,10 +3,10 @@ import { options as optionTable, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import { checkRange } from '../domain/range.ts';
 import { checkRepository, type Repository } from '../domain/repository.ts';
+import { UsersService, userHandlers } from '../grpc/users.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
-import { UsersService, userHandlers } from './users.ts';
 
-export type { GrpcLimits } from './app.ts';
+export type { GrpcLimits } from '../grpc/app.ts';
 
 /** A `Server` of any version of grpc-js: its private members make the types of two versions incompatible. */
 interface AnyServer {
