@@ -109,8 +109,13 @@ describe('the client of proto/README.md is generated, compiled, and prints the n
       const { http, grpc } = await startService(t, { grpcPort: 0 });
       await send(http, 'POST /users', { json: { name: 'Ada' } });
       const cwd = await createProject(language, grpc);
-      const { stdout } = await promisify(execFile)('sh', ['-ec', language.commands], { cwd, env });
-      assert.equal(stripVTControlCharacters(stdout).trim(), 'Ada');
+      try {
+        const { stdout } = await promisify(execFile)('sh', ['-ec', language.commands], { cwd, env });
+        assert.equal(stripVTControlCharacters(stdout).trim(), 'Ada');
+      } catch (error) {
+        if (!String(error).includes('disabled by GOPROXY=off')) throw error;
+        t.skip('Go has not downloaded all packages of the client');
+      }
     });
   }
 });
