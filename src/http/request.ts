@@ -244,6 +244,6 @@ export class HttpRequest {
     this.hasEnded = true;
     if (!this.longLived) this.listener.inFlight -= 1;
     this.uncount();
-    this.listener.memory.hold(this, 0);
+    if (this.holdsMemory) this.listener.memory.hold(this, 0);
   }
 }
