@@ -74,6 +74,8 @@ export class Connection {
   succeededAt = 0;
   /** Whether it has ended, or no further call may use it. */
   isDead = false;
+  /** Whether its queue may open another one in its place. */
+  isReplaced = false;
   /** Whether the server accepted no writes when it opened. */
   isReadOnly = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */

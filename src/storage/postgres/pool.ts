@@ -48,7 +48,9 @@ export class PostgresPool {
   readonly #queues: Readonly<Record<Purpose, ConnectionQueue>>;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
-  #ping: Promise<unknown> | undefined;
+  /** The connections with a long statement, and how to give up each of them. */
+  readonly #quiet = new Map<Connection, () => void>();
+  #ping: Promise<void> | undefined;
   /** Whether prepared statements have names. False after a pooler has mixed up the statements of its clients. */
   #usesNames = true;
   #isClosed = false;
@@ -106,7 +108,7 @@ export class PostgresPool {
   }
 
   /** Sends a statement within `pingTimeoutMs`, whatever the load. Concurrent pings share one, so all must be equal. */
-  ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
+  ping(sql: Sql, signal?: AbortSignal): Promise<void> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
     });
@@ -123,12 +125,14 @@ export class PostgresPool {
     await this.hosts.close();
   }
 
-  async #sendPing(sql: Sql): Promise<unknown> {
+  async #sendPing(sql: Sql): Promise<void> {
     const signal = AbortSignal.timeout(this.#settings.pingTimeoutMs);
     const call: Call = { kind: 'read', purpose: 'pings', signal };
     const startedAt = performance.now();
     try {
-      return await this.#start(call, (send) => send(sql));
+      await this.#start(call, (send) => send(sql));
+      // The earlier generations may be lost without notice.
+      for (const [{ generation }, giveUp] of this.#quiet) if (generation !== this.hosts.generation) giveUp();
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // If this process was paused, the response has arrived but is not read yet. Afterwards the call has no connection.
@@ -137,6 +141,8 @@ export class PostgresPool {
       const { connection } = call;
       if (connection && !this.hosts.isServing(startedAt, connection)) this.hosts.discard(connection);
       this.hosts.check();
+      // A new connection shows whether only the earlier ones are lost.
+      if (connection?.succeededAt) void this.#sendPing(sql).catch(() => {});
       throw notInTime(caught);
     }
   }
@@ -163,14 +169,15 @@ export class PostgresPool {
     });
   }
 
-  /** Sends statements. If one takes long, checks the host, and later kills the connection. */
-  #sender(connection: Connection): Send {
+  /** Sends statements. If one takes long, checks the host, lets pings give up the connection, and later kills it. */
+  #sender(connection: Connection, giveUp: () => void): Send {
     const { pingTimeoutMs, statementTimeoutMs } = this.#settings;
     const limitMs = statementTimeoutMs + watchdogGraceMs;
     const quietMs = Math.min(pingTimeoutMs, limitMs);
     return async <Row extends object>({ name, text }: Sql, values: readonly unknown[] = []) => {
       let timer = setTimeout(() => {
         timer = setTimeout(() => connection.kill(), limitMs - quietMs);
+        this.#quiet.set(connection, giveUp);
         this.hosts.check();
       }, quietMs);
       try {
@@ -181,6 +188,7 @@ export class PostgresPool {
         return rows;
       } finally {
         clearTimeout(timer);
+        this.#quiet.delete(connection);
       }
     };
   }
@@ -206,9 +214,14 @@ export class PostgresPool {
         return queue.acquire(call.kind, call.signal);
       });
       call.connection = connection;
+      // A read is sent again. The slot of a write is free at once, but its response may still come.
+      const giveUp = () => {
+        if (call.kind === 'read') connection.destroy();
+        else queue.replace(connection, call.kind);
+      };
       let fault: Fault;
       try {
-        return await work(this.#sender(connection), connection);
+        return await work(this.#sender(connection, giveUp), connection);
       } catch (error) {
         fault = connection.isDead && sqlState(error) === undefined ? 'lost' : faultOf(error);
         // The session is over already, though the connection may close later.

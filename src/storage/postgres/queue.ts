@@ -70,17 +70,28 @@ export class ConnectionQueue {
 
   /** Takes a slot back. Of the waiting calls that may use a free slot, the first gets one. */
   release(slot: Slot, kind: CallKind): void {
+    if (slot !== 'unopened' && !this.#hosts.isUsable(slot)) {
+      this.replace(slot, kind);
+      void slot.close();
+      return;
+    }
     if (kind === 'write') this.#writes -= 1;
     if (slot === 'unopened') this.#opening -= 1;
-    else if (this.#hosts.isUsable(slot)) {
+    else {
       this.#idle.push(slot);
       this.#served[kind] += 1;
-    } else {
-      this.#opened -= 1;
-      // A lost connection may be replaced at once, even while the server refuses additional ones.
-      this.#retryAt = Math.min(this.#retryAt, performance.now());
-      void slot.close();
     }
+    this.#serveWaiting();
+  }
+
+  /** Frees the slot of a connection that no further call can use, although its call may still run. */
+  replace(connection: Connection, kind: CallKind): void {
+    if (connection.isReplaced) return;
+    connection.isReplaced = true;
+    if (kind === 'write') this.#writes -= 1;
+    this.#opened -= 1;
+    // A lost connection may be replaced at once, even while the server refuses additional ones.
+    this.#retryAt = Math.min(this.#retryAt, performance.now());
     this.#serveWaiting();
   }
 

@@ -203,6 +203,26 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
     await untilReady(store);
   });
 
+  it('hold no call back after a ping, and a write among them may still succeed', async (t) => {
+    const forwarder = closeAfter(t, await openForwarder(server.port));
+    const { store } = await open(t, { ...patient, pingTimeoutMs: 200 }, forwarder.port);
+    await untilConnected(store);
+    await untilReady(store);
+    const before = await store.users.count({});
+    forwarder.strand();
+    const writes = Array.from({ length: 8 }, () => store.users.create({ name: 'Bob' }));
+    const reads = Array.from({ length: 2 }, () => store.users.get(1));
+    assert.equal(await kindOf(store.ping()), 'unavailable');
+    const { ms } = await timed(
+      Promise.all([...reads, store.users.create({ name: 'Cleo' }), untilReady(store)]),
+    );
+    assert.ok(ms < 30_000, `took ${ms} ms`);
+    assert.equal(await store.users.count({}), before + 1);
+    forwarder.thaw();
+    await Promise.all(writes);
+    assert.equal(await store.users.count({}), before + 1 + writes.length);
+  });
+
   it('delay the feed of changes for a short time only', async (t) => {
     const forwarder = closeAfter(t, await openForwarder(server.port));
     const { store } = await open(t, {}, forwarder.port);
