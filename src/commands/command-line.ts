@@ -66,13 +66,20 @@ export function onStop(
   for (const signal of signals) onSignal(signal, () => handle(128 + constants.signals[signal]));
 }
 
+// Long enough for a slow database.
+const cleanUpLimitMs = 20_000;
+
 /** A stack of clean-ups for the end of a command. A signal to stop runs them too, and then ends the process. */
 export function cleanUps(context: CommandContext): AsyncDisposableStack {
   const stack = new AsyncDisposableStack();
   const { promise: removed, resolve } = Promise.withResolvers<void>();
   stack.defer(resolve);
   // When the signal arrives, the clean-ups may already be running.
-  onStop(context, (code) => stack.disposeAsync().finally(() => removed.then(() => context.exit(code))));
+  onStop(context, (code) => {
+    // A database or disk that hangs must not keep the process alive.
+    setTimeout(() => context.exit(code), cleanUpLimitMs).unref();
+    return stack.disposeAsync().finally(() => removed.then(() => context.exit(code)));
+  });
   return stack;
 }
 

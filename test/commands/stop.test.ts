@@ -222,6 +222,23 @@ describe('a signal to stop', () => {
     assert.deepEqual(exits, [130]);
   });
 
+  it('ends the process after 20 s if a clean-up hangs', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const handlers = new Map<string, () => unknown>();
+    const exits: number[] = [];
+    const context = {
+      onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
+      exit: (code: number) => exits.push(code),
+    };
+    const stack = cleanUps(context as unknown as CommandContext);
+    stack.defer(() => new Promise(() => {}));
+    handlers.get('SIGTERM')?.();
+    t.mock.timers.tick(19_999);
+    assert.deepEqual(exits, []);
+    t.mock.timers.tick(1);
+    assert.deepEqual(exits, [143]);
+  });
+
   const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
   type Signal = keyof typeof codes;
   const rows: readonly [first: Signal, second: Signal, afterMs: number, exits: boolean][] = [
