@@ -111,7 +111,7 @@ describe('a PostgreSQL error', () => {
   }
 
   it('of an attempt to connect is a refusal only if open connections may still work', () => {
-    for (const code of ['08P01', '28P01', '53300', '58000', 'XX000']) {
+    for (const code of ['08P01', '28P01', '42501', '53300', '55000', '58000', 'XX000']) {
       assert.equal(isRefusal(fromServer(code, 'FATAL')), true, code);
     }
     for (const code of ['3D000', '57P01', '57P02', '57P03', '58030', '58P01', 'XX001']) {

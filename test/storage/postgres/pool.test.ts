@@ -714,6 +714,8 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     [refusal('58000'), 'pgcat has no free one'],
     [refusal('XX000'), 'Supavisor has no free one'],
     [refusal('28P01'), 'the password was changed'],
+    [refusal('42501'), 'the role may no longer connect'],
+    [refusal('55000'), 'the database accepts no more connections'],
     [fromSystem('EAI_AGAIN'), 'no DNS server responds'],
     [fromSystem('EMFILE'), 'the process has no free file descriptor'],
   ] as const) {
