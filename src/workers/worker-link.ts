@@ -5,8 +5,11 @@ import { coalesced } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/** The messages of a worker to its primary. */
-export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | Question;
+/** The messages of a worker to its primary, which may be of an earlier release, and then ignores unknown ones. */
+export type ToPrimary =
+  | { readonly ready: Addresses }
+  | { readonly metrics: MetricsSnapshot }
+  | { readonly question: Question };
 /** Asks for the metrics of all workers, or for an answer after the primary has accepted some connections. */
 type Question = 'gather' | 'turn';
 /** The messages of the primary to a worker. `report` requests the worker's own metrics. The objects are answers. */
@@ -80,7 +83,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   /** Returns a function that asks the primary, and resolves to its answer, for which `serve` emits an event. */
   const asking = (question: Question) =>
     coalesced(async () => {
-      send(question);
+      send({ question });
       const signal = AbortSignal.timeout(answerTimeoutMs);
       const [answer] = await once(worker, question, { signal }).catch((cause) => {
         throw new Error('the primary does not answer', { cause });

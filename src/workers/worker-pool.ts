@@ -136,12 +136,13 @@ export class WorkerPool {
       if (worker.process.pid === undefined) onEnd(new Error('a worker could not be started', { cause }));
     });
     worker.on('message', (message: ToPrimary) => {
-      if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
-      else if (message === 'turn') this.#acceptSome().then((turn) => sendTo(worker, { turn }));
-      else if ('metrics' in message) {
+      if ('question' in message) {
+        if (message.question === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
+        else if (message.question === 'turn') this.#acceptSome().then((turn) => sendTo(worker, { turn }));
+      } else if ('metrics' in message) {
         this.#metrics.set(worker, message.metrics);
         worker.emit('report');
-      } else {
+      } else if ('ready' in message) {
         this.#metrics.set(worker, {});
         child.readyAt = performance.now();
         // An earlier `stop` is lost, because the worker did not listen for messages yet.

@@ -8,7 +8,7 @@ import { it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { printed, type ServiceProcess } from '../kit/process.ts';
+import { printed, type ServiceProcess, withoutGrpc } from '../kit/process.ts';
 import { post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -119,4 +119,20 @@ it('workers keep serving while the public files or the certificate are missing, 
   const expected = new RegExp(`${soon}$|^SQLite 3.51.2|^SIGHUP`);
   const found = warnings.map(({ message }) => expected.exec(String(message))?.[0]);
   assert.deepEqual(found, [soon, 'SQLite 3.51.2', 'SIGHUP', soon, soon]);
+});
+
+it('a primary ignores messages of workers with later code, which an upgrade has put on the disk', async (t) => {
+  const source = `
+    import cluster from 'node:cluster';
+    for (const message of [{ question: 'later' }, { later: true }]) cluster.worker?.send(message);`;
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
+  const running = await start(t, withoutGrpc, env);
+  await ask(t, running, 2);
+  running.child.kill('SIGHUP');
+  await printed(running, 'reloaded');
+  assert.equal(await running.end(), 0);
+  assert.deepEqual(
+    running.lines.filter(({ event }) => event === 'failure'),
+    [],
+  );
 });

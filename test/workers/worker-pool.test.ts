@@ -4,6 +4,7 @@ import { EventEmitter } from 'node:events';
 import { Server } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { messageOf } from '../../src/domain/errors.ts';
 import { coalesced } from '../../src/domain/promises.ts';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
@@ -39,7 +40,8 @@ function fakeWorker(): FakeWorker {
     isConnected: () => true,
     // Answers the request for a turn as a primary does.
     send(this: EventEmitter, message: unknown) {
-      if (message === 'turn') setImmediate(() => this.emit('message', { turn: true }));
+      const isTurn = isDeepStrictEqual(message, { question: 'turn' });
+      if (isTurn) setImmediate(() => this.emit('message', { turn: true }));
       return received.push(message);
     },
   });
@@ -100,7 +102,8 @@ describe('scrapes of the metrics', () => {
   it('simultaneous scrapes of the metrics share one report of each worker', async (t) => {
     const warnings = collectWarnings(t);
     const workers = await startPool(t, 12);
-    for (let i = 0; i < 3; i += 1) for (const worker of workers) worker.emit('message', 'gather');
+    for (let i = 0; i < 3; i += 1)
+      for (const worker of workers) worker.emit('message', { question: 'gather' });
     await t.waitFor(() => {
       for (const { received } of workers) assert.deepEqual(received, ['report']);
     }, patience);
@@ -117,7 +120,7 @@ describe('scrapes of the metrics', () => {
       }
     }
     // A later scrape collects the metrics again.
-    workers[0]?.emit('message', 'gather');
+    workers[0]?.emit('message', { question: 'gather' });
     await t.waitFor(() => {
       for (const { received } of workers) assert.equal(received.filter((one) => one === 'report').length, 2);
     }, patience);
@@ -133,7 +136,7 @@ describe('scrapes of the metrics', () => {
       const [first, second] = await startPool(t, 2);
       assert.ok(second);
       if (fails) failSends(second);
-      first?.emit('message', 'gather');
+      first?.emit('message', { question: 'gather' });
       await t.waitFor(() => assert.deepEqual(second.received, ['report']), patience);
       await nextTurn();
       second.emit('disconnect');
@@ -160,7 +163,10 @@ describe('scrapes of the metrics', () => {
     );
     for (let round = 1; round <= 2; round += 1) {
       const texts = Promise.all(Array.from({ length: 30 }, link.renderMetrics));
-      await t.waitFor(() => assert.deepEqual(worker.received, Array(round).fill('gather')), patience);
+      await t.waitFor(
+        () => assert.deepEqual(worker.received, Array(round).fill({ question: 'gather' })),
+        patience,
+      );
       worker.emit('message', { gathered: snapshot });
       for (const text of await texts) assert.match(text, /^users_service_failures_total 1$/m);
     }
@@ -302,10 +308,10 @@ it('the primary accepts waiting connections for a worker if the service stops, n
   await pool.start();
   const reloaded = pool.reload();
   await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']), patience);
-  forks[0]?.emit('message', 'turn');
+  forks[0]?.emit('message', { question: 'turn' });
   await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop', { turn: false }]), patience);
   const stopped = pool.stop();
-  forks[1]?.emit('message', 'turn');
+  forks[1]?.emit('message', { question: 'turn' });
   await t.waitFor(() => assert.deepEqual(forks[1]?.received, ['stop', { turn: true }]), patience);
   for (const worker of forks) worker.emit('exit', 0, null);
   await Promise.all([reloaded, stopped]);
