@@ -77,8 +77,9 @@ export function sendTo(worker: Worker, message: ToWorker): void {
 export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const { worker } = cluster;
   if (worker === undefined || env[workerVariable] === undefined) return undefined;
-  // Without the function, a failed send, such as after the death of the primary, would emit `error` on the process.
-  const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
+  // After the death of the primary, a message fails, also one of `node:cluster`. Then its `disconnect` ends this process.
+  worker.on('error', () => undefined);
+  const send = (message: ToPrimary): unknown => worker.send(message);
   let report = (): unknown => undefined;
   /** Returns a function that asks the primary, and resolves to its answer, for which `serve` emits an event. */
   const asking = (question: Question) =>

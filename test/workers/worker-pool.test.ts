@@ -660,4 +660,20 @@ describe('a primary whose workers cannot start', () => {
     );
     assert.deepEqual([code, stdout, stderr], [143, '', '']);
   });
+
+  it('a worker whose primary is killed during the start exits without an error', async () => {
+    const { stdout, stderr } = await run(
+      `import { Server } from 'node:net';
+      const primary = process.ppid;
+      const { listen } = Server.prototype;
+      if (isWorker) Server.prototype.listen = function (...given) {
+        if (process.ppid === primary) process.kill(primary, 'SIGKILL');
+        const nothing = new Int32Array(new SharedArrayBuffer(4));
+        while (process.ppid === primary) Atomics.wait(nothing, 0, 0, 5);
+        return Reflect.apply(listen, this, given);
+      };`,
+    );
+    assert.doesNotMatch(stdout, /failure/);
+    assert.equal(stderr, '');
+  });
 });
