@@ -82,7 +82,7 @@ const channels: Partial<Record<ServiceEvent['type'], Channel>> = {};
 
 /**
  * One observer that passes each event to `count`, to `observe` and, for tools that cannot pass an observer, to the
- * diagnostics channel `users-service:TYPE`. An error of `observe` becomes a failure event for the others.
+ * diagnostics channel `users-service:TYPE`. If `observe` throws or rejects, the others receive a failure event.
  */
 export function fanOut(observe: Observe = () => undefined, count?: Observe): Observe {
   if (typeof observe !== 'function') throw new TypeError('observe must be a function');
@@ -103,15 +103,15 @@ export function fanOut(observe: Observe = () => undefined, count?: Observe): Obs
   };
 }
 
-const pattern = /^[\w.-]{1,64}$/;
+const validId = /^[\w.-]{1,64}$/;
 // The random prefix identifies the process, and the counter identifies a request of that process. Ids are not secret,
-// so `Math.random` is enough: loading `node:crypto` would take a twentieth of a start.
-const prefix = Math.random().toString(36).slice(2) + Math.random().toString(36).slice(2);
-let count = 0;
+// so `Math.random` is enough, and the service starts faster without `node:crypto`.
+const processPrefix = Math.random().toString(36).slice(2) + Math.random().toString(36).slice(2);
+let createdIds = 0;
 
 /** The request id that the client sent if it is valid, else a new one. */
 export function requestId(given: unknown): string {
-  if (typeof given === 'string' && pattern.test(given)) return given;
-  count += 1;
-  return `${prefix}-${count.toString(36)}`;
+  if (typeof given === 'string' && validId.test(given)) return given;
+  createdIds += 1;
+  return `${processPrefix}-${createdIds.toString(36)}`;
 }
