@@ -54,8 +54,8 @@ export interface RequestEvent {
 }
 
 /**
- * A connection or malformed bytes were rejected before they became a request, a slow client was cut, or a gRPC call
- * exceeded a limit on memory. Such a call is also reported as a request.
+ * A connection or malformed bytes were rejected before they became a request, a slow client was cut to free memory, or
+ * a gRPC call exceeded a limit on memory. That call, or a running request of that client, also has a `RequestEvent`.
  */
 export interface RefusedEvent {
   readonly type: 'refused';

@@ -120,6 +120,9 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
     200,
     'a long body is accepted again',
   );
+  const cut = statuses.filter((status) => status === 503).length;
+  const reported = events.filter((event) => event.type === 'request' && event.status === 503).length;
+  assert.equal(reported, cut, 'each request that was cut is also reported as a request');
 });
 
 test('bodies in chunks of one byte need little more memory than their bytes', async (t) => {
