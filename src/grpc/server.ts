@@ -24,7 +24,7 @@ export interface GrpcServerOptions extends GrpcOptions {
  * grpc-js 1.14.7 closes no connection while channelz is off.
  */
 export class GrpcServer {
-  /** The caller opens its port. */
+  /** The caller opens its port, and handles an error of opening it. */
   readonly server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   readonly #options: GrpcServerOptions;
   readonly #sockets = new Set<Socket>();
@@ -48,7 +48,7 @@ export class GrpcServer {
     return this.#sockets.size;
   }
 
-  /** Sets the status that the health service reports for all services. */
+  /** Sets the status that the health service reports for all services. If it is serving, soon loads grpc-js. */
   setServing(serving: boolean): void {
     this.#serving = serving;
     const load = () => this.#load().catch(this.#reportFailure);
@@ -67,7 +67,7 @@ export class GrpcServer {
     using _ = addAbortListener(signal, () => {
       for (const socket of this.#sockets) socket.destroy();
     });
-    // After `#accept` of all connections, whose clients receive GOAWAY: after a reset, grpc-go would fail for a second.
+    // `#accept` continues first, so that its clients get GOAWAY too. After a reset, grpc-go would fail for a second.
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
     // A lost client never closes its connection. `timeout` is emitted after each quiet time, also after the last call.
@@ -80,7 +80,7 @@ export class GrpcServer {
       if (performance.now() < idleUntil) return;
       // Again for connections whose TLS handshake has ended meanwhile.
       app?.drain();
-      // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
+      // Nothing was sent if the first message of the TLS handshake is incomplete. Without TLS, HTTP/2 sends at once.
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, sweepEveryMs);
     await closed.finally(() => clearInterval(timer));
