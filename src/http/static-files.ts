@@ -1,5 +1,5 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs';
-import { basename, extname, join, relative, sep } from 'node:path';
+import { extname, join, relative, sep } from 'node:path';
 
 export interface StaticFile {
   /** The path of its URL, decoded, such as `/index.html` or `/`. */
@@ -25,7 +25,7 @@ export type Coding = (typeof codings)[number];
 
 /**
  * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the folder.
- * Leaves out folders that this user cannot read. Requests can only select these files, so no path leads out of it.
+ * Leaves out folders that this user cannot read. Requests can only select these files, never a path outside.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync.native(publicFolder);
@@ -34,32 +34,32 @@ export function listFiles(publicFolder: string): StaticFile[] {
     const compressed = { br: found.get(`${path}.br`), gzip: found.get(`${path}.gz`) };
     const file = { plain, compressed, type: contentType(path) };
     const urlPath = `/${relative(folder, path).split(sep).join('/')}`;
-    const index = basename(path) === 'index.html' ? [urlPath.slice(0, -'index.html'.length)] : [];
-    return [urlPath, ...index].map((urlPath) => ({ ...file, urlPath }));
+    const withoutIndex = urlPath.replace(/\/index\.html$/, '/');
+    return [...new Set([urlPath, withoutIndex])].map((one) => ({ ...file, urlPath: one }));
   });
 }
 
-// `above` are the real paths of the folders around a path and its own. A link back to one of them would never end.
-function walk(root: string, path: string, above: readonly string[]): KnownFile[] {
+// `parents` are the real paths of the folder and of those above it. A link back to one of them would never end.
+function walk(root: string, path: string, parents: readonly string[]): KnownFile[] {
   return readdirSync(path, { withFileTypes: true }).flatMap((entry): KnownFile[] => {
     if (entry.name.startsWith('.')) return [];
     const inner = join(path, entry.name);
-    const target = entry.isSymbolicLink()
+    const realPath = entry.isSymbolicLink()
       ? attempt(() => realpathSync.native(inner))
-      : join(above.at(-1) ?? root, entry.name);
-    if (target === undefined || !isWithin(root, target)) return [];
-    const stat = statSync(target, { throwIfNoEntry: false });
+      : join(parents.at(-1) ?? root, entry.name);
+    if (realPath === undefined || !isWithin(root, realPath)) return [];
+    const stat = statSync(realPath, { throwIfNoEntry: false });
     if (stat?.isFile())
-      return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
-    if (!stat?.isDirectory() || above.includes(target)) return [];
-    return attempt(() => walk(root, inner, [...above, target]), unreadableCodes) ?? [];
+      return [{ path: inner, within: realPath === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
+    if (!stat?.isDirectory() || parents.includes(realPath)) return [];
+    return attempt(() => walk(root, inner, [...parents, realPath]), unreadableCodes) ?? [];
   });
 }
 
 // The errors of a folder that this user cannot read, such as `lost+found`, or that was removed meanwhile.
 const unreadableCodes = ['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR'];
 
-/** Returns `undefined` for an error with one of the codes; without codes, as for a link that leads nowhere, for any. */
+/** Returns `undefined` if `read` fails with one of `codes`. Without `codes`, as for links, it may be any error. */
 function attempt<T>(read: () => T, codes?: readonly string[]): T | undefined {
   try {
     return read();
