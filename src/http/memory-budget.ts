@@ -2,7 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
-// A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
+// Of 128 KiB, a connection with long headers and an unread reply takes 88. The rest is for the service and garbage.
 export const fittingConnections = Math.floor(heapLimitBytes / (128 * 1024));
 
 /** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
@@ -10,7 +10,7 @@ export const uncountedBytes = 16 * 1024;
 const longChunkBytes = 64 * 1024;
 const budgetBytes = Math.min(64 * 1024 * 1024, heapLimitBytes / 16);
 
-/** Empties a chunk and frees its memory, unless other data shares it. V8 alone would first mark the whole heap. */
+/** Empties a chunk and frees its memory, unless other data shares it. V8 would free it only after marking the heap. */
 export function free({ buffer, length }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
@@ -28,7 +28,7 @@ export class MemoryBudget {
   #usedBytes = 0;
 
   /** The budget holds the longest body at least twice, because a body beyond the budget would cancel itself. */
-  constructor(observe: Observe, longestBody: number, maxBytes = Math.max(budgetBytes, 2 * longestBody)) {
+  constructor(observe: Observe, maxBodyBytes: number, maxBytes = Math.max(budgetBytes, 2 * maxBodyBytes)) {
     this.#observe = observe;
     this.#maxBytes = maxBytes;
   }
@@ -49,7 +49,7 @@ export class MemoryBudget {
 
   /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
   hold(owner: object, usedBytes: number, cancel?: () => void): void {
-    // On serverless hosts, the socket is a plain object, and the length of what waits in the response is not a number.
+    // On serverless hosts, `writableLength` of a response is NaN, because its socket is a plain object.
     const bytes = Math.max(0, usedBytes - uncountedBytes) || 0;
     this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
     if (bytes === 0) this.#holdings.delete(owner);
