@@ -132,26 +132,25 @@ export class HttpRequest {
     if (encoding !== 'identity') {
       throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
     }
-    return parseJson(await this.#bytes(maxBytes));
+    return parseJson(await this.#receiveBody(maxBytes));
   }
 
   /** Waits for the rest of a body that is not used: a write must not happen if its client gets 400, 408 or 413. */
   async receiveRest(): Promise<void> {
     const { complete, readableEnded } = this.raw;
     // A test double may lack `complete`.
-    if (!complete && !readableEnded && hasBody(this.raw)) await this.#bytes(recordBytes);
+    if (!complete && !readableEnded && hasBody(this.raw)) await this.#receiveBody(recordBytes);
   }
 
-  async #bytes(maxBytes: number): Promise<Buffer> {
+  async #receiveBody(maxBytes: number): Promise<Buffer> {
     const { raw, response } = this;
     const limit = Math.min(maxBytes, this.listener.limits.maxBodyBytes);
     if (Number(raw.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-    // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
-    // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
+    // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. In a host without a
+    // listener for `checkContinue`, Node has sent it.
     const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
-    // An adapter for serverless hosts, which passes the whole body, would take it for a part of the response.
-    const mayContinue = waits && raw.httpVersion !== '1.0' && hasParser(raw.socket);
-    if (mayContinue) response.writeContinue();
+    // HTTP/1.0 has no such response (RFC 9110, 15.2). An adapter for serverless hosts would take it for the reply.
+    if (waits && raw.httpVersion !== '1.0' && hasParser(raw.socket)) response.writeContinue();
     const reading = readBody(raw, limit, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;
