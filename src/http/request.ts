@@ -33,7 +33,7 @@ export interface Listener {
   readonly memory: MemoryBudget;
   /** The number of running requests, without endless streams. */
   inFlight: number;
-  /** How many of them count for `maxInFlight`. */
+  /** How many of them count for `maxInFlight`. Exempt ones, and those that wait for their body or to reply, do not. */
   counted: number;
   draining: boolean;
 }
@@ -66,12 +66,13 @@ export class HttpRequest {
   /** When it arrived; if it was pipelined, when the earlier responses had ended. By `performance.now()`, in ms. */
   readonly startedAt = performance.now();
   params: Readonly<Record<string, string>> = {};
+  /** The pattern of its route, such as `/users/{id}`; `undefined` if none matched. */
   template: string | undefined;
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
-  /** Whether the reply is a stream without an end. It is complete if its client has read all of it so far. */
+  /** Whether the reply is an endless stream. If its client leaves after reading all of it so far, it was complete. */
   longLived = false;
-  /** The status of an error after the head of the reply was sent, which ended the reply. */
+  /** The status of the error that ended the reply after its head was sent. */
   failedStatus: number | undefined;
   /** Whether its body, or a part of the reply that its client has not read, is in memory. `hold` sets it. */
   holdsMemory = false;
