@@ -22,11 +22,18 @@ import type { Progress } from './progress.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type LastIds = Readonly<Record<RecordKind, number>>;
 
-// A batch of the longest posts, of 40 KB each, must fit into the heap together with its lines and its text.
-const fittingPosts = Math.floor(getHeapStatistics().heap_size_limit / (512 * 1024));
-
-/** The most records in a batch. Its rows share a commit and pages of indexes, so a database writes far fewer bytes. */
-const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : Math.min(2_500, fittingPosts));
+// The most records in a batch. They share a commit and pages of indexes, so a database writes far fewer bytes.
+const maxBatchRows = 10_000;
+// A store returns posts before their length is known. The longest, of 40 KB each, must fit into the heap together with
+// their lines and their text.
+const maxPostsPerRead = Math.min(2_500, Math.floor(getHeapStatistics().heap_size_limit / (512 * 1024)));
+// The number of rows before the length of a record is known.
+const firstBatchRows = 100;
+// The approximate length of a batch. From a store, the rows are estimated by those of the previous batch, so it may be
+// ten times as long or more.
+export const batchCharacters = 4_000_000;
+// The longest record, a post with a body of 10,000 characters of 12 escaped bytes each, has about 120 KB.
+const maxLineBytes = 256 * 1024;
 
 /** A record as a line of NDJSON, with its fields in the order of its table. Equal records have equal lines. */
 function toLine(kind: RecordKind, row: object): string {
@@ -59,17 +66,6 @@ export function problemOf(kind: RecordKind, row: Row): string | undefined {
   }
 }
 
-/** The field of the end record that contains the last assigned id, such as `lastUserId`. */
-function lastIdField(kind: RecordKind): string {
-  return `last${nameOf(kind).replace(/^./, (first) => first.toUpperCase())}Id`;
-}
-
-// The approximate length of a batch. Its rows are estimated from the previous batch, so it may be ten times as long or
-// more.
-export const batchCharacters = 4_000_000;
-// The number of rows before the length of a record is known.
-const firstBatchRows = 100;
-
 export function countOf(summary: StoreSummary): number {
   return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
@@ -93,7 +89,7 @@ interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 
-/** Passes all batches to `take`, and shows the progress. With `lastIds`, adds one with the end record of an export. */
+/** Passes all batches to `take`, and returns what they contain. With `lastIds`, adds one with an end record. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
@@ -130,8 +126,8 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   const { keys } = tables[kind];
   // Check the user of a post too, because PostgreSQL reads the last id of posts later than that of users.
   const isIncluded = (row: Row) =>
-    keys.every(({ field, parent = kind }) => !lastIds || Reflect.get(row, field) <= lastIds[parent]);
-  const batchRows = batchRowsOf(kind);
+    !lastIds || keys.every(({ field, parent = kind }) => Reflect.get(row, field) <= lastIds[parent]);
+  const maxRows = kind === 'users' ? maxBatchRows : maxPostsPerRead;
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
     const rows = (await next).filter(isIncluded);
@@ -142,7 +138,7 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
     const characters = lines.reduce((sum, line) => sum + line.length, 0);
     const fitting = Math.ceil((batchCharacters * rows.length) / characters);
     // The next batch is read while this one is used. Its failure is reported when the batch is requested.
-    next = store.exportRows(kind, last.id, Math.min(batchRows, fitting));
+    next = store.exportRows(kind, last.id, Math.min(maxRows, fitting));
     next.catch(() => undefined);
     yield { rows: { ...emptyBatch().rows, [kind]: rows }, lines };
   }
@@ -161,7 +157,7 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
     const line = bytes.toString();
     if (line.trim() === '') continue;
     if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
-    if (batch.lines.length >= batchRowsOf('users') || characters >= batchCharacters) {
+    if (batch.lines.length >= maxBatchRows || characters >= batchCharacters) {
       yield batch;
       batch = emptyBatch();
       characters = 0;
@@ -171,9 +167,6 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   }
   yield batch;
 }
-
-// The longest record, a post with a body of 10,000 characters of 12 escaped bytes each, has about 120 KB.
-const maxLineBytes = 256 * 1024;
 
 /**
  * The bytes of each line. Stops in the middle of a line that is too long. `FileHandle.readLines` would also end a line
@@ -222,6 +215,11 @@ export async function importBatch(target: Store, { rows }: Batch): Promise<numbe
   for (const kind of recordKinds)
     if (rows[kind].length > 0) added += await target.importRows(kind, rows[kind]);
   return added;
+}
+
+/** The field of the end record that contains the last assigned id, such as `lastUserId`. */
+function lastIdField(kind: RecordKind): string {
+  return `last${nameOf(kind).replace(/^./, (first) => first.toUpperCase())}Id`;
 }
 
 function endLine({ records, sha256, lastIds }: EndRecord): string {
