@@ -110,7 +110,10 @@ const api = new API({ cwd });
 const openProjects = [join(cwd, 'tsconfig.json')];
 const compile = (...changed: string[]) =>
   api.updateSnapshot({ openProjects, fileChanges: { changed } }).getProjects()[0]?.program;
-const sources = ['src/*.ts', 'src/{commands,domain,grpc,http,rest,service,storage,telemetry,workers}/**/*.ts'];
+const sources = [
+  'src/*.ts',
+  'src/{commands,domain,grpc,http,rest,service,storage,telemetry,workers}/**/*.ts',
+];
 const mutants = globSync(sources, { cwd }).flatMap((file) => {
   const changes: ReturnType<typeof replacements> = [];
   const visit = (node: ts.Node): void => {

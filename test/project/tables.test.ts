@@ -175,7 +175,9 @@ test('src/embedding.md lists each value that the package exports', async () => {
 
 const sourceOf = (path: string) => readFileSync(new URL(`../../src/${path}.ts`, import.meta.url), 'utf8');
 test('the comments on the numbers of ServiceOptions, as editors show them, have their defaults and units', () => {
-  const text = ['service/service', 'rest/app', 'http/server', 'http/request', 'grpc/app'].map(sourceOf).join('');
+  const text = ['service/service', 'rest/app', 'http/server', 'http/request', 'grpc/app']
+    .map(sourceOf)
+    .join('');
   const comments = [
     ...text.replaceAll(/(?<=\d),(?=\d)/g, '').matchAll(/\/\*\* (.*) \*\/\n {2}readonly (\w+)\??:/g),
   ];
