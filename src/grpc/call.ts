@@ -1,3 +1,4 @@
+import { type OutgoingHttpHeaders, sensitiveHeaders } from 'node:http2';
 import type { handleUnaryCall, ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { Access, Scope } from '../domain/access.ts';
@@ -37,7 +38,7 @@ export function unary<Request, Response>(
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const { metadata } = call;
-    const trailer = new Metadata();
+    const trailer = new Trailer();
     if (reports) trailer.set(idName, idOf(metadata));
     const report = reports ? callReporter(observe, call.getPath()) : undefined;
     gate.inFlight += 1;
@@ -66,6 +67,18 @@ export function unary<Request, Response>(
     if (answer instanceof Promise) answer.then((response) => settle(null, response), fail);
     else settle(null, answer);
   };
+}
+
+/** Keeps request ids out of the table of header compression, which HTTP/2 would search one by one for each call. */
+class Trailer extends Metadata {
+  // grpc-js makes a copy, which would be plain metadata.
+  override clone(): this {
+    return this;
+  }
+
+  override toHttp2Headers(): OutgoingHttpHeaders {
+    return { ...super.toHttp2Headers(), [sensitiveHeaders]: [idName] };
+  }
 }
 
 class UnaryCallOptions implements CallOptions {
@@ -144,7 +157,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
     const endCall: typeof sendStatus = (ending) => {
       // Errors of grpc-js and of the health service quote texts of the client.
       if (ending.code !== status.OK) ending.details = ending.details?.slice(0, maxDetails).toWellFormed();
-      ending.metadata ??= new Metadata();
+      ending.metadata ??= new Trailer();
       ending.metadata.set(idName, idOf(metadata));
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);

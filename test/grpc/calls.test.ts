@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { constants, type OutgoingHttpHeaders } from 'node:http2';
+import { constants, type OutgoingHttpHeaders, sensitiveHeaders } from 'node:http2';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -219,6 +219,15 @@ test('a gRPC call without a valid request id is reported with the id that its cl
   const { trailers } = await callWire(session, users, framed(one), { 'x-request-id': 'not valid!' });
   assert.match(String(trailers['x-request-id']), /^[\w-]+$/);
   assert.equal(calls()[0]?.id, trailers['x-request-id']);
+});
+
+test('header compression keeps no request id of the gRPC API, so that its table stays short', async (t) => {
+  const { grpc } = await start(t);
+  const session = await connectWire(t, grpc);
+  const found = await callWire(session, users, framed(one));
+  assert.deepEqual(Reflect.get(found.trailers, sensitiveHeaders), ['x-request-id']);
+  const missing = await callWire(session, users, framed(Uint8Array.of(8, 9)));
+  assert.deepEqual(Reflect.get(missing.headers, sensitiveHeaders), ['x-request-id']);
 });
 
 test('the gRPC API uses no private member of grpc-js, except the one that its credentials must have', () => {
