@@ -28,6 +28,8 @@ interface Call {
   readonly purpose: Purpose;
   readonly signal?: AbortSignal | undefined;
   connection?: Connection | undefined;
+  /** Lets its queue open another connection in place of its own, although the call still runs. */
+  replace?: () => void;
 }
 
 export const feedConnections = 2;
@@ -48,8 +50,8 @@ export class PostgresPool {
   readonly #queues: Readonly<Record<Purpose, ConnectionQueue>>;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
-  /** The connections with a long statement, and how to give up each of them. */
-  readonly #quiet = new Map<Connection, () => void>();
+  /** The calls whose statement takes long. */
+  readonly #quiet = new Set<Call>();
   #ping: Promise<void> | undefined;
   /** Whether prepared statements have names. False after a pooler has mixed up the statements of its clients. */
   #usesNames = true;
@@ -131,18 +133,25 @@ export class PostgresPool {
     const startedAt = performance.now();
     try {
       await this.#start(call, (send) => send(sql));
-      // The earlier generations may be lost without notice.
-      for (const [{ generation }, giveUp] of this.#quiet) if (generation !== this.hosts.generation) giveUp();
+      for (const { kind, connection, replace } of this.#quiet) {
+        if (connection?.generation === this.hosts.generation) continue;
+        // The network may have lost the connection. A read is sent again. The response of a write may still come.
+        if (kind === 'read') connection?.destroy();
+        else replace?.();
+      }
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // If this process was paused, the response has arrived but is not read yet. Afterwards the call has no connection.
       await nextTurn();
       // The network may have lost the route of this and all older connections. Then no packet reports their failure.
       const { connection } = call;
-      if (connection && !this.hosts.isServing(startedAt, connection)) this.hosts.discard(connection);
       this.hosts.check();
-      // A new connection shows whether only the earlier ones are lost.
-      if (connection?.succeededAt) void this.#sendPing(sql).catch(() => {});
+      if (connection && !this.hosts.isServing(startedAt, connection)) {
+        this.hosts.discard(connection);
+        call.replace?.();
+        // A new connection shows whether only the earlier ones are lost.
+        if (connection.succeededAt > 0) void this.#sendPing(sql).catch(() => {});
+      }
       throw notInTime(caught);
     }
   }
@@ -169,15 +178,15 @@ export class PostgresPool {
     });
   }
 
-  /** Sends statements. If one takes long, checks the host, lets pings give up the connection, and later kills it. */
-  #sender(connection: Connection, giveUp: () => void): Send {
+  /** Sends statements of a call. If one takes long, checks the host, and later kills the connection. */
+  #sender(connection: Connection, call: Call): Send {
     const { pingTimeoutMs, statementTimeoutMs } = this.#settings;
     const limitMs = statementTimeoutMs + watchdogGraceMs;
     const quietMs = Math.min(pingTimeoutMs, limitMs);
     return async <Row extends object>({ name, text }: Sql, values: readonly unknown[] = []) => {
       let timer = setTimeout(() => {
         timer = setTimeout(() => connection.kill(), limitMs - quietMs);
-        this.#quiet.set(connection, giveUp);
+        this.#quiet.add(call);
         this.hosts.check();
       }, quietMs);
       try {
@@ -188,7 +197,7 @@ export class PostgresPool {
         return rows;
       } finally {
         clearTimeout(timer);
-        this.#quiet.delete(connection);
+        this.#quiet.delete(call);
       }
     };
   }
@@ -214,14 +223,10 @@ export class PostgresPool {
         return queue.acquire(call.kind, call.signal);
       });
       call.connection = connection;
-      // A read is sent again. The slot of a write is free at once, but its response may still come.
-      const giveUp = () => {
-        if (call.kind === 'read') connection.destroy();
-        else queue.replace(connection, call.kind);
-      };
+      call.replace = () => queue.replace(connection, call.kind);
       let fault: Fault;
       try {
-        return await work(this.#sender(connection, giveUp), connection);
+        return await work(this.#sender(connection, call), connection);
       } catch (error) {
         fault = connection.isDead && sqlState(error) === undefined ? 'lost' : faultOf(error);
         // The session is over already, though the connection may close later.

@@ -1571,6 +1571,50 @@ for (const [first, expected, effect] of [
   });
 }
 
+it('a ping without an answer is sent once more, on a new connection, if its own has worked before', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const limits: AbortController[] = [];
+  t.mock.method(AbortSignal, 'timeout', () => {
+    const limit = new AbortController();
+    limits.push(limit);
+    return limit.signal;
+  });
+  const connect = t.mock.fn(async () => {});
+  const { driver, statements, answer } = heldDriver(connect);
+  const pool = poolOf(driver, settings);
+  const first = sendPing(pool);
+  await settle();
+  answer();
+  await first;
+  const second = assert.rejects(sendPing(pool), noAnswer);
+  for (const sent of [2, 3]) {
+    await settle();
+    assert.deepEqual([statements.length, connect.mock.callCount()], [sent, sent - 1]);
+    limits.at(-1)?.abort(new DOMException('', 'TimeoutError'));
+  }
+  await second;
+  await settle();
+  assert.equal(statements.length, 3);
+  answer();
+  await pool.close();
+});
+
+it('a ping ends no long call on a connection that may still work', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { driver, statements, answer } = heldDriver();
+  const pool = poolOf(driver, settings);
+  const calls = [sendRead(pool), sendWrite(pool)];
+  await settle();
+  t.mock.timers.tick(settings.pingTimeoutMs);
+  const ping = sendPing(pool);
+  await settle();
+  statements.at(-1)?.resolve({ rows: [] });
+  await ping;
+  answer();
+  await Promise.all(calls);
+  await pool.close();
+});
+
 it('a ping whose answer has arrived, but is read after its time limit, ends no connection', async (t) => {
   const aborter = new AbortController();
   t.mock.method(AbortSignal, 'timeout', () => aborter.signal);
