@@ -189,6 +189,18 @@ test('a connection ends with a failure when its server cannot be created, and th
   assert.deepEqual(events.at(-1), { type: 'failure', where: 'grpc', cause }, 'an error of the open port');
 });
 
+test('a server that closes soon after its start does not load grpc-js', async () => {
+  const server = new GrpcServer({ ...serverOptions, observe: () => undefined });
+  await openPort('grpcPort', '127.0.0.1', 0, server.server);
+  const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+  const before = timers();
+  server.setServing(true);
+  const isLoadingLater = timers() > before;
+  const closed = server.close({ idleMs: 0, signal: new AbortController().signal });
+  assert.deepEqual([isLoadingLater, timers()], [true, before]);
+  await closed;
+});
+
 test('a server whose creation fails while it closes is closed in order', async () => {
   const cause = new Error('a module is missing');
   const events: ServiceEvent[] = [];

@@ -4,10 +4,10 @@ import fs from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, parse } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { contentType, listFiles } from '../../src/http/static-files.ts';
+import { contentType, isWithin, listFiles } from '../../src/http/static-files.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
 import { mockBuiltin } from '../support/mock-builtin.ts';
@@ -177,15 +177,43 @@ test('a public folder has only the files that the user of the service can read',
   }
 });
 
-test('a public folder with a folder on a broken disk fails with its error', async (t) => {
+for (const [code, isLeftOut] of [
+  ['EIO', false],
+  ['EACCES', true],
+  ['EPERM', true],
+  ['ENOENT', true],
+  ['ENOTDIR', true],
+] as const) {
+  test(`a folder whose listing fails with ${code} ${isLeftOut ? 'is left out' : 'makes its public folder fail'}`, async (t) => {
+    const folder = temporaryFolder();
+    await mkdir(join(folder, 'inner'));
+    const { readdirSync } = fs;
+    mockBuiltin(t, fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
+      if (!path.endsWith('inner')) return readdirSync(path, options);
+      throw Object.assign(new Error('the folder cannot be listed'), { code });
+    });
+    if (isLeftOut) assert.deepEqual(listFiles(folder), []);
+    else assert.throws(() => listFiles(folder), { code });
+  });
+}
+
+test('a file that is removed while its folder is listed is left out', async (t) => {
   const folder = temporaryFolder();
-  await mkdir(join(folder, 'inner'));
+  for (const name of ['a.txt', 'b.txt']) await writeFile(join(folder, name), name);
   const { readdirSync } = fs;
   mockBuiltin(t, fs, 'readdirSync', (path: string, options: { withFileTypes: true }) => {
-    if (!path.endsWith('inner')) return readdirSync(path, options);
-    throw Object.assign(new Error('i/o error'), { code: 'EIO' });
+    const entries = readdirSync(path, options);
+    fs.rmSync(join(path, 'a.txt'));
+    return entries;
   });
-  assert.throws(() => listFiles(folder), { code: 'EIO' });
+  const paths = listFiles(folder).map(({ urlPath }) => urlPath);
+  assert.deepEqual(paths, ['/b.txt']);
+});
+
+test('the root of a drive contains its files', () => {
+  const { root } = parse(process.cwd());
+  assert.ok(isWithin(root, process.cwd()));
+  assert.ok(!isWithin(process.cwd(), root));
 });
 
 test('a file has the path that requests get from the system, also if the file system ignores case', async (t) => {
