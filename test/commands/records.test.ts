@@ -87,6 +87,13 @@ describe('batches of a file', () => {
   }
 });
 
+describe('a line that is too long', () => {
+  it('is not read to its end', { skip: process.platform === 'win32' && 'no /dev/zero' }, async () => {
+    const message = 'line 1 is longer than 262144 bytes';
+    await assert.rejects(readFile('/dev/zero').next(), { message });
+  });
+});
+
 describe('batches of a store', () => {
   for (const [what, count, body] of [
     ['short', 25_000, ''],
