@@ -5,7 +5,7 @@ import { coalesced } from '../domain/promises.ts';
 import type { Addresses } from '../telemetry/events.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/** The messages of a worker to its primary, which may be of an earlier release, and then ignores unknown ones. */
+/** The messages of a worker to its primary, which may be of another release, and then ignores unknown ones. */
 export type ToPrimary =
   | { readonly ready: Addresses }
   | { readonly metrics: MetricsSnapshot }

@@ -135,7 +135,9 @@ export class WorkerPool {
       // Only a process that could not be created emits no `exit`.
       if (worker.process.pid === undefined) onEnd(new Error('a worker could not be started', { cause }));
     });
-    worker.on('message', (message: ToPrimary) => {
+    worker.on('message', (given: ToPrimary) => {
+      // A worker with other code may also send a text.
+      const message: ToPrimary = Object(given);
       if ('question' in message) {
         if (message.question === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
         else if (message.question === 'turn') this.#acceptSome().then((turn) => sendTo(worker, { turn }));

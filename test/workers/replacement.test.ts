@@ -121,10 +121,10 @@ it('workers keep serving while the public files or the certificate are missing, 
   assert.deepEqual(found, [soon, 'SQLite 3.51.2', 'SIGHUP', soon, soon]);
 });
 
-it('a primary ignores messages of workers with later code, which an upgrade has put on the disk', async (t) => {
+it('a primary ignores messages of workers with other code, which an upgrade or a rollback has put on the disk', async (t) => {
   const source = `
     import cluster from 'node:cluster';
-    for (const message of [{ question: 'later' }, { later: true }]) cluster.worker?.send(message);`;
+    for (const message of [{ question: 'later' }, { later: true }, 'gather', null]) cluster.worker?.send(message);`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
   const running = await start(t, withoutGrpc, env);
   await ask(t, running, 2);
