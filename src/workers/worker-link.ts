@@ -113,7 +113,8 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
       // Counts since the last report would be lost with the process.
       report();
       worker.disconnect();
-      await once(worker, 'disconnect');
+      // Not `once`, which would fail if the primary is dead, so that the last messages fail.
+      await new Promise((resolve) => worker.once('disconnect', resolve));
     },
   };
 }

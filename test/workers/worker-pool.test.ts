@@ -676,4 +676,29 @@ describe('a primary whose workers cannot start', () => {
     assert.doesNotMatch(stdout, /failure/);
     assert.equal(stderr, '');
   });
+
+  it('a worker whose primary is killed before the last messages exits without an error', async () => {
+    const { stdout, stderr } = await run(
+      `import cluster from 'node:cluster';
+      const primary = process.ppid;
+      if (isWorker) {
+        const { worker } = cluster;
+        const { disconnect } = worker;
+        worker.disconnect = () => {
+          if (process.ppid === primary) process.kill(primary, 'SIGKILL');
+          const nothing = new Int32Array(new SharedArrayBuffer(4));
+          while (process.ppid === primary) Atomics.wait(nothing, 0, 0, 5);
+          disconnect.call(worker);
+        };
+      } else {
+        const { write } = process.stdout;
+        process.stdout.write = function (...given) {
+          if (String(given[0]).includes('listening')) setImmediate(() => process.kill(process.pid, 'SIGTERM'));
+          return Reflect.apply(write, this, given);
+        };
+      }`,
+    );
+    assert.match(stdout, /"draining"/);
+    assert.equal(stderr, '');
+  });
 });
