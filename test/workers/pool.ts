@@ -40,16 +40,27 @@ export async function create(http: string, name: string): Promise<number> {
   return Number(((await response.json()) as { id: number }).id);
 }
 
-/** The process ids of the running workers. Replace a missing one by NaN: a signal to 0 would end the tests. */
-export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
+/** The running processes. The first process of a container may ignore those that have ended, which stay in the list. */
+async function processes(): Promise<{ readonly pid: number; readonly parent: number }[]> {
   const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
   const rows = stdout
     .trim()
     .split('\n')
     .map((line) => line.trim().split(/\s+/));
   return rows
-    .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
-    .map(([pid]) => Number(pid));
+    .filter(([, , stat]) => stat?.[0] !== 'Z')
+    .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }));
+}
+
+/** The process ids of the running workers. Replace a missing one by NaN: a signal to 0 would end the tests. */
+export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
+  return (await processes()).filter(({ parent }) => parent === child.pid).map(({ pid }) => pid);
+}
+
+/** Resolves when none of these processes runs. */
+export async function untilEnded(pids: readonly number[]): Promise<void> {
+  const areEnded = async () => !(await processes()).some(({ pid }) => pids.includes(pid));
+  await untilWorkers(areEnded, 'all workers have exited');
 }
 
 export const portOf = ({ http }: ServiceProcess): number => Number(new URL(http).port);

@@ -11,7 +11,7 @@ import { lostLines, printed, withoutGrpc } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { hasTool, runTool } from '../support/tool.ts';
-import { create, type Pool, portOf, scrapeBoth, start, untilWorkers, workersOf } from './pool.ts';
+import { create, type Pool, portOf, scrapeBoth, start, untilEnded, untilWorkers, workersOf } from './pool.ts';
 
 const noPrlimit = { skip: hasTool('prlimit') ? false : 'no prlimit, which Linux has in util-linux' };
 
@@ -68,7 +68,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     await untilWorkers(async () => (await lostLines(running.http)) > 0, 'a line is lost');
     await running.end('SIGKILL');
     const port = Number(new URL(running.http).port);
-    await untilWorkers(async () => !workers.some(isAlive), 'all workers have exited');
+    await untilEnded(workers);
     const server = createServer().listen(port, '127.0.0.1');
     await once(server, 'listening');
     server.close();
@@ -164,11 +164,3 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     });
   });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
