@@ -28,6 +28,8 @@ interface Call {
   readonly purpose: Purpose;
   readonly signal?: AbortSignal | undefined;
   connection?: Connection | undefined;
+  /** Whether it is not sent again if the connection is lost. */
+  isLast?: boolean;
   /** Lets its queue open another connection in place of its own, although the call still runs. */
   replace?: () => void;
 }
@@ -133,11 +135,11 @@ export class PostgresPool {
     const startedAt = performance.now();
     try {
       await this.#start(call, (send) => send(sql));
-      for (const { kind, connection, replace } of this.#quiet) {
+      for (const { isLast, connection, replace } of this.#quiet) {
         if (connection?.generation === this.hosts.generation) continue;
-        // The network may have lost the connection. A read is sent again. The response of a write may still come.
-        if (kind === 'read') connection?.destroy();
-        else replace?.();
+        // The network may have lost the connection. A read is sent again, once. Other responses may still come.
+        if (isLast) replace?.();
+        else connection?.destroy();
       }
     } catch (caught) {
       if (!signal.aborted) throw caught;
@@ -223,6 +225,7 @@ export class PostgresPool {
         return queue.acquire(call.kind, call.signal);
       });
       call.connection = connection;
+      call.isLast = attempt >= attempts.lost[call.kind];
       call.replace = () => queue.replace(connection, call.kind);
       let fault: Fault;
       try {

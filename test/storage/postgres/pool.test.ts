@@ -1615,6 +1615,29 @@ it('a ping ends no long call on a connection that may still work', async (t) => 
   await pool.close();
 });
 
+it('pings end the connection of a long read once, so it does not fail if the connection still works', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { driver, statements, answer } = heldDriver();
+  const destroy = t.mock.fn(() => statements[0]?.reject(new Error('Connection terminated')));
+  const create: CreateClient = (url) => Object.assign(driver(url), { connection: { stream: { destroy } } });
+  const pool = poolOf(create, settings);
+  const read = sendRead(pool);
+  for (let round = 0; round < 2; round += 1) {
+    await settle();
+    t.mock.timers.tick(settings.pingTimeoutMs);
+    // As if another connection was lost.
+    pool.hosts.generation += 1;
+    const ping = sendPing(pool);
+    await settle();
+    statements.at(-1)?.resolve({ rows: [] });
+    await ping;
+    assert.equal(destroy.mock.callCount(), 1);
+  }
+  answer();
+  await read;
+  await pool.close();
+});
+
 it('a ping whose answer has arrived, but is read after its time limit, ends no connection', async (t) => {
   const aborter = new AbortController();
   t.mock.method(AbortSignal, 'timeout', () => aborter.signal);
