@@ -115,10 +115,13 @@ const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUF
 
 /** Whether open connections may still work: the server refuses only further ones, or this machine is the cause. */
 export function isRefusal(cause: unknown): boolean {
-  const isLocal = Error.isError(cause) && 'code' in cause && localFailures.includes(String(cause.code));
+  if (!Error.isError(cause)) return false;
+  const isLocal = 'code' in cause && localFailures.includes(String(cause.code));
   // PgBouncer reports each refusal as a violation of the protocol, pgcat as 58000, and Supavisor as XX000. The role may
   // have lost the right to connect (42501), or the database may accept no more connections (55000).
-  return isLocal || /^(08P01|28|42501|53|55000|58000|XX000)/.test(sqlState(cause) ?? '');
+  const isReported = /^(08P01|28|42501|53|55000|58000|XX000)/.test(sqlState(cause) ?? '');
+  // The error of several hosts has a refusal as its cause.
+  return isLocal || isReported || isRefusal(cause.cause);
 }
 
 export function cannotConnect(cause: unknown): DomainError {

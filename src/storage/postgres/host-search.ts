@@ -172,7 +172,8 @@ export class HostSearch {
       const probes = hosts.map((host) => this.#probe(host, waitTimeoutMs, signal).then(() => host));
       Promise.any(probes).then(resolve, ({ errors }: AggregateError) => {
         const reasons = hosts.map(({ name }, i) => `${name}: ${messageOf(errors[i])}`);
-        reject(hosts.length === 1 ? errors[0] : new Error(reasons.join('; ')));
+        const refusal = errors.find(isRefusal);
+        reject(hosts.length === 1 ? errors[0] : new Error(reasons.join('; '), refusal && { cause: refusal }));
       });
     };
     probeAll();

@@ -1615,6 +1615,23 @@ it('a ping ends no long call on a connection that may still work', async (t) => 
   await pool.close();
 });
 
+it('a ping uses an open connection if none of several hosts accepts another one, also after a failure', async () => {
+  const room = roomFor(1);
+  const driver = fakeDriver(
+    async () => ({ rows: [] }),
+    async (url) => {
+      if (url === standby.url) throw new Error('takes no writes');
+      await room.connect();
+    },
+  );
+  const standby = { name: 'standby:5432', url: 'postgres://standby' };
+  const pool = poolOf(driver, { ...settings, hosts: [...settings.hosts, standby] });
+  await sendRead(pool);
+  pool.hosts.failure = { cause: new Error('lost') };
+  await sendPing(pool);
+  await pool.close();
+});
+
 it('pings end the connection of a long read once, so it does not fail if the connection still works', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { driver, statements, answer } = heldDriver();
