@@ -201,15 +201,21 @@ describe('a command that a signal stops', () => {
   });
 });
 
+/** The context of a command, with the handlers of its signals, and the codes with which it has ended its process. */
+function fakeContext() {
+  const handlers = new Map<string, () => unknown>();
+  const exits: number[] = [];
+  const context = {
+    onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
+    exit: (code: number) => exits.push(code),
+  };
+  return { context: context as unknown as CommandContext, handlers, exits };
+}
+
 describe('a signal to stop', () => {
   it('ends the process only after the clean-ups that are already running', async () => {
-    const handlers = new Map<string, () => unknown>();
-    const exits: number[] = [];
-    const context = {
-      onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
-      exit: (code: number) => exits.push(code),
-    };
-    const stack = cleanUps(context as unknown as CommandContext);
+    const { context, handlers, exits } = fakeContext();
+    const stack = cleanUps(context);
     const removing = Promise.withResolvers<void>();
     stack.defer(() => removing.promise);
     const removed = stack.disposeAsync();
@@ -224,13 +230,8 @@ describe('a signal to stop', () => {
 
   it('ends the process after 20 s if a clean-up hangs', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const handlers = new Map<string, () => unknown>();
-    const exits: number[] = [];
-    const context = {
-      onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
-      exit: (code: number) => exits.push(code),
-    };
-    const stack = cleanUps(context as unknown as CommandContext);
+    const { context, handlers, exits } = fakeContext();
+    const stack = cleanUps(context);
     stack.defer(() => new Promise(() => {}));
     handlers.get('SIGTERM')?.();
     t.mock.timers.tick(19_999);
@@ -255,13 +256,9 @@ describe('a signal to stop', () => {
     it(`${second}, ${afterMs} ms after ${first}, ${outcome}`, (t) => {
       let now = 5_000;
       t.mock.method(performance, 'now', () => now);
-      const handlers = new Map<string, () => unknown>();
-      const [stops, exited]: [number[], number[]] = [[], []];
-      const context = {
-        onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
-        exit: (code: number) => exited.push(code),
-      };
-      onStop(context as unknown as CommandContext, (code) => stops.push(code));
+      const { context, handlers, exits: exited } = fakeContext();
+      const stops: number[] = [];
+      onStop(context, (code) => stops.push(code));
       handlers.get(first)?.();
       now += afterMs;
       handlers.get(second)?.();

@@ -53,7 +53,7 @@ export class PostgresPool {
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   /** The calls whose statement takes long. */
-  readonly #quiet = new Set<Call>();
+  readonly #slowCalls = new Set<Call>();
   #ping: Promise<void> | undefined;
   /** Whether prepared statements have names. False after a pooler has mixed up the statements of its clients. */
   #usesNames = true;
@@ -135,7 +135,7 @@ export class PostgresPool {
     const startedAt = performance.now();
     try {
       await this.#start(call, (send) => send(sql));
-      for (const { isLast, connection, replace } of this.#quiet) {
+      for (const { isLast, connection, replace } of this.#slowCalls) {
         if (connection?.generation === this.hosts.generation) continue;
         // The network may have lost the connection. A read is sent again, once. Other responses may still come.
         if (isLast) replace?.();
@@ -188,7 +188,7 @@ export class PostgresPool {
     return async <Row extends object>({ name, text }: Sql, values: readonly unknown[] = []) => {
       let timer = setTimeout(() => {
         timer = setTimeout(() => connection.kill(), limitMs - quietMs);
-        this.#quiet.add(call);
+        this.#slowCalls.add(call);
         this.hosts.check();
       }, quietMs);
       try {
@@ -199,7 +199,7 @@ export class PostgresPool {
         return rows;
       } finally {
         clearTimeout(timer);
-        this.#quiet.delete(call);
+        this.#slowCalls.delete(call);
       }
     };
   }
