@@ -62,25 +62,26 @@ const withRole = (role: unknown) => ({ name: 'Bob', role });
 const withBody = (body: unknown) => ({ title: 'Hi', body });
 const itself = (value: unknown) => value;
 type Make = (value: unknown) => unknown;
+// All routes share one parser of bodies, so each field has all of its rows on one route.
 const table: readonly [line: string, field: string, make: Make, rows: readonly Refusal[]][] = [
   ['POST /users', 'name', user, [nulls('name'), ...names]],
-  ['PUT /users/1', 'name', user, [nulls('name'), ...names]],
-  ['PATCH /users/1', 'name', user, [nulls('name'), ...names]],
+  ['PUT /users/1', 'name', user, [nulls('name')]],
+  ['PATCH /users/1', 'name', user, [nulls('name')]],
   ['POST /users', 'role', withRole, [nulls('role'), ...roles]],
-  ['PUT /users/1', 'role', withRole, [nulls('role'), ...roles]],
-  ['PATCH /users/1', 'role', withRole, roles],
+  ['PUT /users/1', 'role', withRole, [nulls('role')]],
+  ['PATCH /users/1', 'role', withRole, roles.slice(0, 1)],
   ['POST /users/1/posts', 'title', post, [nulls('title'), ...titles]],
+  ['PUT /users/1/posts/1', 'title', post, [nulls('title')]],
+  ['PATCH /users/1/posts/1', 'title', post, [nulls('title')]],
   ['POST /users/1/posts', 'body', withBody, bodies],
-  ['PUT /users/1/posts/1', 'title', post, [nulls('title'), ...titles]],
-  ['PATCH /users/1/posts/1', 'title', post, [nulls('title'), ...titles]],
-  ['PUT /users/1/posts/1', 'body', withBody, bodies],
-  ['PATCH /users/1/posts/1', 'body', withBody, bodies],
+  ['PUT /users/1/posts/1', 'body', withBody, bodies.slice(0, 1)],
+  ['PATCH /users/1/posts/1', 'body', withBody, bodies.slice(0, 1)],
   ['POST /users', 'the body', itself, objects],
-  ['PUT /users/1', 'the body', itself, objects],
-  ['PATCH /users/1', 'the body', itself, objects],
-  ['POST /users/1/posts', 'the body', itself, objects],
-  ['PUT /users/1/posts/1', 'the body', itself, objects],
-  ['PATCH /users/1/posts/1', 'the body', itself, objects],
+  ['PUT /users/1', 'the body', itself, objects.slice(0, 1)],
+  ['PATCH /users/1', 'the body', itself, objects.slice(0, 1)],
+  ['POST /users/1/posts', 'the body', itself, objects.slice(0, 1)],
+  ['PUT /users/1/posts/1', 'the body', itself, objects.slice(0, 1)],
+  ['PATCH /users/1/posts/1', 'the body', itself, objects.slice(0, 1)],
 ];
 
 for (const [line, field, make, rows] of table) {
@@ -155,8 +156,9 @@ const bodyLines = [
   'POST /echo',
 ];
 
-for (const line of bodyLines) {
-  for (const [what, body, message] of texts) {
+for (const [index, line] of bodyLines.entries()) {
+  // All routes share one parser of JSON.
+  for (const [what, body, message] of index === 0 ? texts : texts.slice(0, 1)) {
     test(`${line} with a body that is ${what} returns 400`, async () =>
       void (await refuse(line, { body, headers: jsonType }, 400, message)));
   }
@@ -180,10 +182,10 @@ const types = [
   'application/json, text/plain',
   'application/problem+json',
 ];
-for (const line of bodyLines) {
+for (const [index, line] of bodyLines.entries()) {
   const patch = line.startsWith('PATCH');
   const taken = patch ? 'application/merge-patch+json, application/json' : 'application/json';
-  for (const type of patch ? types : [...types, 'application/merge-patch+json']) {
+  for (const type of index === 0 ? types : [patch ? 'text/plain' : 'application/merge-patch+json']) {
     test(`${line} with the type ${type} returns 415 and lists the accepted types`, async () => {
       const headers = type === undefined ? {} : { 'content-type': type };
       const message = `Content-Type must be ${taken.replace(', ', ' or ')} in UTF-8`;
@@ -223,8 +225,9 @@ const ids: readonly [id: string, status: number, message: string][] = [
   ['2147483648', 404, 'no user has an id above 2147483647'],
   ['9'.repeat(1_000), 404, 'no user has an id above 2147483647'],
 ];
-for (const line of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts']) {
-  for (const [id, status, message] of ids) {
+for (const [index, line] of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts'].entries()) {
+  // All routes share one parser of ids.
+  for (const [id, status, message] of index === 0 ? ids : ids.filter(([id]) => id === '0' || id === '2')) {
     test(`${line.replace('ID', id.slice(0, 20))} returns ${status}`, async () => {
       const json = line.endsWith('posts') ? { title: 'x' } : { name: 'x' };
       await refuse(line.replace('ID', id), /^P/.test(line) ? { json } : {}, status, message);
@@ -236,13 +239,10 @@ for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
   for (const [path, status, message] of [
     ['/users/0/posts/1', 400, 'id must be a positive integer'],
     ['/users/1/posts/0', 400, 'postId must be a positive integer'],
-    ['/users/1/posts/x', 400, 'postId must be a positive integer'],
-    ['/users/1/posts/%zz', 400, 'the path has malformed percent-encoding'],
     ['/users/2147483648/posts/1', 404, 'no user has an id above 2147483647'],
     ['/users/1/posts/2147483648', 404, 'no post has an id above 2147483647'],
     ['/users/1/posts/2', 404, 'post 2 of user 1 not found'],
     ['/users/2/posts/1', 404, 'post 1 of user 2 not found'],
-    ['/users/2147483647/posts/2147483647', 404, 'post 2147483647 of user 2147483647 not found'],
   ] as const) {
     test(`${method} ${path} returns ${status}`, async () => {
       const options = method.startsWith('P') ? { json: { title: 'x' } } : {};
