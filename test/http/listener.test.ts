@@ -304,22 +304,6 @@ test('the signal of a successful request is not aborted when the client disconne
   assert.equal(signals[0]?.aborted, false);
 });
 
-test('a request beyond maxInFlight returns 503 until another has ended', async (t) => {
-  const { handle, called } = hanging();
-  const routes = { 'GET /hang': handle, 'GET /hello': hello };
-  const kit = await startKit(t, routes, { limits: { maxInFlight: 1 } });
-  const first = (await Wire.open(t, kit.port)).write(head('GET /hang'));
-  await called;
-  const second = (await Wire.open(t, kit.port)).write(head('GET /hello'));
-  const refused = await second.next();
-  assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
-  const ended = kit.nextRequest();
-  first.socket.destroy();
-  await ended;
-  second.write(head('GET /hello'));
-  assert.equal((await second.next()).status, 200);
-});
-
 test('a pipelined request starts after the previous one has left the requests in flight', async (t) => {
   const stream: Handler = () => ({ status: 200, body: new Source((taken) => ['text'][taken]) });
   const routes = { 'GET /hello': hello, 'GET /stream': stream };

@@ -4,7 +4,6 @@ import { type TestContext, test } from 'node:test';
 import express from 'express';
 import { createRequestListener, type RequestListenerOptions } from '../../src/service/request-listener.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { errorOf, send } from '../support/client.ts';
 import { listen } from '../support/listen.ts';
 
@@ -107,11 +106,6 @@ test('without publicDir, the basePath without a trailing slash goes to the host'
   assert.equal((await fetch(`${inHost}/api`)).headers.get('x-host'), 'yes');
 });
 
-test('maxInFlight 0 means no limit', async (t) => {
-  const base = await mount(t, { limits: { maxInFlight: 0 } });
-  assert.equal((await send(base, 'GET /users')).status, 200);
-});
-
 test('two listeners in one process share no keys, data or metrics', async (t) => {
   const first = await mount(t, { auth: 'all', apiKeys: ['k'] });
   const second = await mount(t);
@@ -142,43 +136,6 @@ test('a listener copies its options, so later changes of the objects have no eff
   });
   assert.deepEqual([refused.status, errorOf(refused)], [413, 'the body must be at most 10 bytes']);
   assert.equal(refused.headers['access-control-allow-origin'], undefined);
-});
-
-test('requests beyond maxInFlight return 503 with Retry-After, except probes, metrics and files', async (t) => {
-  const repository = createMemoryStore();
-  const held = Promise.withResolvers<void>();
-  const began = Promise.withResolvers<void>();
-  let running = 0;
-  repository.users.get = async () => {
-    running += 1;
-    if (running === 2) began.resolve();
-    await held.promise;
-    return undefined;
-  };
-  const events: ServiceEvent[] = [];
-  const observe = (event: ServiceEvent) => events.push(event);
-  const listener = createRequestListener({ repository, limits: { maxInFlight: 2 }, observe });
-  const base = await serve(t, listener);
-  const slow = [send(base, 'GET /users/1'), send(base, 'GET /users/1')];
-  await began.promise;
-  for (const line of ['GET /users', 'POST /echo', 'GET /info']) {
-    const answer = await send(base, line, line.startsWith('POST') ? { json: {} } : {});
-    assert.deepEqual([answer.status, errorOf(answer)], [503, 'too many requests are under way'], line);
-    assert.equal(answer.headers['retry-after'], '1');
-  }
-  for (const line of ['GET /health', 'GET /health/ready', 'GET /metrics', 'GET /']) {
-    assert.equal((await send(base, line)).status, 200, line);
-  }
-  assert.match(
-    (await send(base, 'GET /metrics')).text,
-    /users_service_requests_in_flight\{face="http"\} 3\n/,
-  );
-  held.resolve();
-  for (const answer of slow) assert.equal((await answer).status, 404);
-  assert.equal((await send(base, 'GET /users')).status, 200);
-  const reported = events.flatMap((event) => (event.type === 'failure' ? [[event.where, event.cause]] : []));
-  assert.deepEqual(reported, Array(3).fill(['overload', 'maxInFlight requests are under way']));
-  assert.match((await send(base, 'GET /metrics')).text, /^users_service_failures_total 0$/m);
 });
 
 const wrong: readonly [what: string, options: object | undefined, message: RegExp][] = [
