@@ -41,8 +41,9 @@ const reads: readonly [headers: Record<string, string>, status: number][] = [
   [{ 'if-match': '"2"', 'if-none-match': '"2"' }, 304],
   [{ 'if-match': '"1"', 'if-none-match': '"2"' }, 412],
 ];
-for (const [headers, status] of reads) {
-  for (const { path } of resources) {
+for (const [index, { path }] of resources.entries()) {
+  // Both resources share their handlers.
+  for (const [headers, status] of index === 0 ? reads : reads.slice(0, 1)) {
     test(`GET ${path} with ${JSON.stringify(headers)} returns ${status}`, async (t) => {
       const http = await startAtVersion2(t);
       for (const method of ['GET', 'HEAD']) {
@@ -66,13 +67,13 @@ for (const [headers, status] of reads) {
 const unexpected = '1 does not have the expected version';
 const malformed = 'If-Match must be * or a list of entity tags such as "1"';
 const changes: readonly [headers: Record<string, string | string[]>, status: number, message?: string][] = [
-  [{}, 200],
   [{ 'if-match': '"2"' }, 200],
+  [{ 'if-match': '"1"' }, 412, unexpected],
+  [{}, 200],
   [{ 'if-match': '*' }, 200],
   [{ 'if-match': '"1", "2"' }, 200],
   [{ 'if-match': ['"1"', '"2"'] }, 200],
   [{ 'if-match': ' "7" ,, "2"' }, 200],
-  [{ 'if-match': '"1"' }, 412, unexpected],
   [{ 'if-match': '"3"' }, 412, unexpected],
   [{ 'if-match': 'W/"2"' }, 412, unexpected],
   [{ 'if-match': '"2-gzip"' }, 412, unexpected],
@@ -98,8 +99,9 @@ const changeLines = resources.flatMap(({ path, change, ...resource }) => {
     { line: `DELETE ${path}`, path, options: {}, after: undefined, ...resource },
   ];
 });
-for (const [headers, status, message] of changes) {
-  for (const { line, path, options, after, now, record } of changeLines) {
+for (const [index, { line, path, options, after, now, record }] of changeLines.entries()) {
+  // All changes share one parser of their conditions.
+  for (const [headers, status, message] of index === 0 ? changes : changes.slice(0, 2)) {
     test(`${line} with ${JSON.stringify(headers)} returns ${status}`, async (t) => {
       const http = await startAtVersion2(t);
       const answer = await send(http, line, {
