@@ -123,33 +123,3 @@ describe('the validator of exchanges', () => {
     it(`rejects ${name}`, () => assert.throws(() => validateExchange(method, path, { ...ok, ...change })));
   }
 });
-
-describe('responses that belong to no operation are as documented', () => {
-  const cases = [
-    ['HEAD', '/users', 200],
-    ['HEAD', '/health', 200],
-    ['HEAD', '/users/7', 404],
-    ['HEAD', '/', 200],
-    ['OPTIONS', '/users', 204],
-    ['OPTIONS', '*', 204],
-    ['OPTIONS', '/nothing/here', 404],
-    ['PUT', '/users', 405],
-    ['POST', '/', 405],
-    ['PATCH', '/openapi.json', 405],
-    ['POST', '/nothing/here', 404],
-    ['TRACE', '/users', 501],
-    ['PROPFIND', '/users', 501],
-    ['GET', '/console/missing.js', 404],
-  ] as const;
-  for (const [method, path, status] of cases) {
-    it(`${method} ${path} returns ${status}`, async (t) => {
-      const { port } = await startService(t);
-      const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
-      const { responses } = await exchange(port, request, { until: 1, head: method === 'HEAD' });
-      const [answer] = responses;
-      assert.ok(answer);
-      assert.equal(answer.status, status);
-      validateExchange(method, path, answer);
-    });
-  }
-});
