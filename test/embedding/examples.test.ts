@@ -5,6 +5,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '../kit/free-ports.ts';
 import { documents } from '../kit/markdown.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { runTool } from '../support/tool.ts';
 import { createFolder, whyNot } from './folder.ts';
 
@@ -87,6 +88,19 @@ describe('an example in src/embedding.md serves users below its prefix', () => {
       const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
+      const listed = await fetch(`${url}/api/users?limit=1`);
+      assert.match(
+        listed.headers.get('link') ?? '',
+        /^<\/api\/users\?limit=1>; rel="first", <\/api\/changes/,
+      );
+      const refused = await fetch(`${url}/api/users/0`);
+      assert.deepEqual(await refused.json(), { error: 'id must be a positive integer' });
+      const wire = await Wire.open(t, Number(new URL(url).port));
+      const fields = ['Content-Type: application/json', 'Content-Length: 14', 'Expect: 100-continue'];
+      for (const _ of [1, 2]) {
+        assert.equal((await wire.write(head('POST /api/users', ...fields)).next()).status, 100);
+        assert.equal((await wire.write('{"name":"Ada"}').next()).status, 201);
+      }
       for (const path of ['/api', '/api?from=a-link']) {
         const home = await fetch(url + path);
         assert.equal(new URL(home.url).pathname, '/api/', `${path} must lead to the console`);

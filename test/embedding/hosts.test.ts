@@ -14,7 +14,6 @@ import { describe, it, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
 import fastify from 'fastify';
-import Koa from 'koa';
 import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
@@ -69,18 +68,8 @@ function createApp(...handlers: readonly express.RequestHandler[]): express.Expr
   return app;
 }
 
+// examples.test.ts tests the hosts of the documentation.
 const hosts: Readonly<Record<string, Host>> = {
-  'a bare node:http server': (t, repository, observe) => {
-    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
-    const own: NodeListener = (request, response) => users(request, response, () => response.end('own'));
-    return listenOn(t, createServer(own));
-  },
-
-  Express: (t, repository, observe) => {
-    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
-    return listenOn(t, createServer(createApp(users, express.json())));
-  },
-
   'Express, behind middleware that wraps writeHead': (t, repository, observe) => {
     const wrap: express.RequestHandler = (_request, response, next) => {
       const { writeHead } = response;
@@ -107,35 +96,6 @@ const hosts: Readonly<Record<string, Host>> = {
   'Connect, mounted by the host': (t, repository, observe) => {
     const users = createRequestListener({ repository, observe, publicDir: false });
     return listenOn(t, createServer(connect(users)));
-  },
-
-  Fastify: async (t, repository, observe) => {
-    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
-    const app = fastify();
-    // This hook runs before Fastify reads the body, which can be read only once.
-    app.addHook('onRequest', (request, reply, done) => {
-      users(request.raw, reply.raw, done);
-    });
-    app.get('/own', () => 'own');
-    t.after(() => app.close());
-    return await app.listen({ port: 0, host: '127.0.0.1' });
-  },
-
-  Koa: (t, repository, observe) => {
-    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
-    const app = new Koa();
-    app.use(async (context, next) => {
-      const known = await new Promise<boolean>((resolve) => {
-        context.res.once('close', () => resolve(true));
-        users(context.req, context.res, () => resolve(false));
-      });
-      if (known) context.respond = false;
-      else await next();
-    });
-    app.use((context) => {
-      context.body = 'own';
-    });
-    return listenOn(t, createServer(app.callback()));
   },
 };
 
