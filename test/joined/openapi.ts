@@ -1,0 +1,3 @@
+import { importTests } from '../support/import-tests.ts';
+
+await importTests('openapi');
