@@ -5,8 +5,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { exchange } from '../kit/raw.ts';
-import { head, Wire } from '../kit/wire.ts';
+
+import { exchange, head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -35,12 +35,11 @@ for (const [what, request, status] of refused) {
     test(`a request that is pipelined after a request with ${what}${when} is never executed`, async (t) => {
       const repository = createMemoryStore();
       const { port } = await startService(t, { repository });
-      const { responses, closed } = await exchange(port, before + request + post);
+      const responses = await exchange(port, before + request + post);
       assert.deepEqual(
         responses.map((response) => response.status),
         statuses,
       );
-      assert.ok(closed);
       assert.equal(await repository.users.count({}), 0);
     });
   }
@@ -75,11 +74,11 @@ test('all requests that were pipelined before the service drains get a response'
     return await create(...args);
   };
   const { port, service } = await startService(t, { repository });
-  const answered = exchange(port, post + post + post, { until: 3 });
+  const answered = exchange(port, post + post + post, { wanted: 3 });
   await called.promise;
   const closing = service.close({ timeoutMs: 60_000 });
   gate.resolve();
-  const { responses } = await answered;
+  const responses = await answered;
   assert.deepEqual(
     responses.map((response) => response.status),
     [201, 201, 201],

@@ -12,9 +12,9 @@ import { HttpError, json } from '../../src/http/reply.ts';
 import type { Handler } from '../../src/http/request.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
-import { exchange } from '../kit/raw.ts';
+
 import { until } from '../kit/until.ts';
-import { head, post, Wire } from '../kit/wire.ts';
+import { exchange, head, post, Wire } from '../kit/wire.ts';
 import { countKept } from '../support/garbage.ts';
 import { createFace, type HttpKit, startKit } from '../support/http-kit.ts';
 import { listen } from '../support/listen.ts';
@@ -181,7 +181,7 @@ test('a paused connection is read again after its earlier requests have ended', 
   const rounds = [...Array(500).keys()];
   const bytes = rounds.map((n) => head('GET /hello') + post('/echo', `[${n}]`)).join('');
   const last = head('GET /hello', 'Connection: close');
-  const { responses } = await exchange(kit.port, bytes + last, { timeoutMs: 300_000 });
+  const responses = await exchange(kit.port, bytes + last);
   const bodies = responses.map(({ body }) => body);
   assert.deepEqual(bodies, [...rounds.flatMap((n) => ['"hello"', `[${n}]`]), '"hello"']);
 });
@@ -583,9 +583,9 @@ for (const [what, bytes] of [
     });
     const count = bytes.split(' HTTP/1.1').length;
     const exchanges = Array.from({ length: clients }, () =>
-      exchange(kit.port, head('GET /together') + bytes, { until: count }),
+      exchange(kit.port, head('GET /together') + bytes, { wanted: count }),
     );
-    const counts = (await Promise.all(exchanges)).map(({ responses }) => responses.length);
+    const counts = (await Promise.all(exchanges)).map(({ length }) => length);
     assert.deepEqual(counts, Array(clients).fill(count));
   });
 }

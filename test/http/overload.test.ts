@@ -6,9 +6,9 @@ import { status } from '@grpc/grpc-js';
 import { scheduler } from '../../src/http/scheduler.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { exchange, type RawResponse } from '../kit/raw.ts';
+import type { RawResponse } from '../kit/raw.ts';
 import { until } from '../kit/until.ts';
-import { Wire } from '../kit/wire.ts';
+import { exchange, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { startService } from '../support/service.ts';
 
@@ -32,8 +32,7 @@ async function startFull(t: Parameters<typeof startService>[0]) {
 
 async function ask(port: number, line: string, headers = '', body = ''): Promise<RawResponse> {
   const isHead = line.startsWith('HEAD');
-  const { responses } = await exchange(port, head(line, closing + headers) + body, { head: isHead });
-  const [response] = responses;
+  const [response] = await exchange(port, head(line, closing + headers) + body, { isHead });
   assert.ok(response !== undefined, `${line} got no response`);
   return response;
 }
@@ -118,7 +117,7 @@ test('a probe on a new connection gets its response before the waiting requests'
   await until(() => ended().length >= 30, 'some requests have ended');
   const before = ended().length;
   const answers = await Promise.all([ask('/health'), ...requests]);
-  for (const { responses } of answers) assert.equal(responses[0]?.status, 200);
+  for (const [response] of answers) assert.equal(response?.status, 200);
   const waited = ended().indexOf('/health') - before;
   assert.ok(waited < 4, `${waited} requests ended before the probe`);
 });
@@ -134,14 +133,14 @@ test('slow downloads of files do not count as requests in flight', async (t) => 
   const admitted = exchange(port, head('GET /users/1', closing));
   await entered;
   release();
-  assert.equal((await admitted).responses[0]?.status, 200);
+  assert.equal((await admitted)[0]?.status, 200);
 });
 
 test('after maxInFlight was reached, a new request is accepted for each one that ends', async (t) => {
   const { port, open: release, holders } = await startFull(t);
   assert.equal((await ask(port, 'GET /users')).status, 503);
   release();
-  for (const { responses } of await Promise.all(holders)) assert.equal(responses[0]?.status, 200);
+  for (const [response] of await Promise.all(holders)) assert.equal(response?.status, 200);
   for (let round = 0; round < 5; round += 1) assert.equal((await ask(port, 'GET /users/1')).status, 200);
 });
 

@@ -1,58 +1,9 @@
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { validateError } from './openapi.ts';
 
 export interface RawResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-}
-
-export interface RawExchange {
-  readonly responses: readonly RawResponse[];
-  /** Whether the server ended the connection before the timeout. */
-  readonly closed: boolean;
-}
-
-export interface RawOptions {
-  /** Whether the requests are HEAD, so that the responses have a length but no body. */
-  readonly head?: boolean;
-  /** The number of responses to wait for. Default: wait for the end of the connection. */
-  readonly until?: number;
-  /** The longest time to wait, in ms. Default: much longer than any response takes. */
-  readonly timeoutMs?: number;
-}
-
-/** Sends bytes unchanged over a new connection, and returns the responses. */
-export async function exchange(
-  port: number,
-  bytes: string | Buffer,
-  options: RawOptions = {},
-): Promise<RawExchange> {
-  const socket: Socket = connect(port, '127.0.0.1');
-  await once(socket, 'connect');
-  socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : Uint8Array.from(bytes));
-  return await collect(socket, options);
-}
-
-/** Reads responses from an open connection until it ends, `until` is reached, or the timeout expires. */
-export async function collect(socket: Socket, options: RawOptions = {}): Promise<RawExchange> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const chunks: Buffer[] = [];
-  const parse = () => parseResponses(Buffer.concat(chunks), options.head === true);
-  socket.on('data', (chunk: Buffer) => {
-    chunks.push(chunk);
-    if (options.until !== undefined && parse().length >= options.until) resolve(false);
-  });
-  socket.on('close', () => resolve(true));
-  socket.on('error', () => resolve(true));
-  const timer = setTimeout(() => resolve(false), options.timeoutMs ?? 30_000);
-  const closed = await promise;
-  clearTimeout(timer);
-  socket.destroy();
-  const responses = parse();
-  if (options.head !== true) checkErrors(responses);
-  return { responses, closed };
 }
 
 /** Checks that every error is as documented, including those from Node.js. Those to HEAD have no body. */

@@ -82,7 +82,9 @@ export class Wire {
     const deadline = AbortSignal.timeout(patienceMs);
     while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
     this.socket.destroy();
-    return parseResponses(this.received.subarray(this.#taken), this.#head);
+    const responses = parseResponses(this.received.subarray(this.#taken), this.#head);
+    if (!this.#head) checkErrors(responses);
+    return responses;
   }
 
   #append(chunk: Buffer): void {
@@ -106,6 +108,22 @@ export class Wire {
       signal.removeEventListener('abort', fail);
     });
   }
+}
+
+/** Sends bytes on a new connection; resolves to as many responses as are wanted, or all when the server has ended it. */
+export async function exchange(
+  port: number,
+  bytes: string,
+  { wanted, isHead = false }: { readonly wanted?: number; readonly isHead?: boolean } = {},
+): Promise<readonly RawResponse[]> {
+  const wire = await Wire.open({ after: () => undefined }, port);
+  if (isHead) wire.expectHead();
+  wire.write(bytes);
+  if (wanted === undefined) return await wire.end();
+  const responses: RawResponse[] = [];
+  while (responses.length < wanted) responses.push(await wire.next());
+  wire.socket.destroy();
+  return responses;
 }
 
 /** The head of a request with a Host and these further header lines. */

@@ -9,7 +9,7 @@ import { Followers } from '../../src/rest/followers.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { type Answer, openApi, operations, validateExchange } from '../kit/openapi.ts';
-import { exchange } from '../kit/raw.ts';
+import { exchange } from '../kit/wire.ts';
 import { startService } from '../support/service.ts';
 
 const json = { 'content-type': 'application/json; charset=utf-8' };
@@ -61,21 +61,19 @@ describe('the OpenAPI document', () => {
   it('is linked in the responses to OPTIONS on any path and to the root', async (t) => {
     const { port } = await startService(t);
     for (const head of ['OPTIONS /users', 'OPTIONS *', 'HEAD /']) {
-      const { responses } = await exchange(port, `${head} HTTP/1.1\r\nHost: a\r\n\r\n`, {
-        until: 1,
-        head: true,
-      });
-      assert.equal(responses[0]?.headers['link'], '</openapi.json>; rel="service-desc"', head);
+      const request = `${head} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      const [response] = await exchange(port, request, { wanted: 1, isHead: true });
+      assert.equal(response?.headers['link'], '</openapi.json>; rel="service-desc"', head);
     }
-    const { responses } = await exchange(port, 'GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n', { until: 1 });
-    assert.deepEqual(JSON.parse(responses[0]?.body ?? ''), openApi);
+    const [response] = await exchange(port, 'GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n', { wanted: 1 });
+    assert.deepEqual(JSON.parse(response?.body ?? ''), openApi);
   });
 
   it('contains no address that does not exist', async (t) => {
     const { port } = await startService(t, { publicDir: false });
     const request = 'OPTIONS /users HTTP/1.1\r\nHost: a\r\n\r\n';
-    const { responses } = await exchange(port, request, { until: 1, head: true });
-    assert.equal(responses[0]?.headers['link'], undefined);
+    const [response] = await exchange(port, request, { wanted: 1, isHead: true });
+    assert.equal(response?.headers['link'], undefined);
   });
 
   it('describes If-Match alike for records and files', () => {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { exchange } from '../kit/raw.ts';
+import { exchange } from '../kit/wire.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { stubStore } from '../support/stub-store.ts';
@@ -88,11 +88,11 @@ test('/info returns the method, path and headers of the request', async (t) => {
     path: '/info',
     headers: { host: `127.0.0.1:${port}`, 'x-thing': 'a, b', accept: '*/*', connection: 'keep-alive' },
   });
-  const { responses } = await exchange(
+  const [response] = await exchange(
     port,
     'GET http://other.example/%69nfo HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
   );
-  assert.deepEqual(JSON.parse(responses[0]?.body ?? ''), {
+  assert.deepEqual(JSON.parse(response?.body ?? ''), {
     method: 'GET',
     path: '/%69nfo',
     headers: { host: 'x', connection: 'close' },
@@ -143,12 +143,12 @@ test('/echo accepts a byte order mark, a charset and a body in several chunks', 
   const type = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
   const echoed = (await send(http, 'POST /echo', { body: '\ufeff[1]', headers: type })).text;
   assert.equal(echoed, '{"youSent":[1]}');
-  const { responses } = await exchange(
+  const [response] = await exchange(
     port,
     'POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n' +
       '1\r\n[\r\n1\r\n1\r\n1\r\n]\r\n0\r\n\r\n',
   );
-  assert.equal(responses[0]?.body, '{"youSent":[1]}');
+  assert.equal(response?.body, '{"youSent":[1]}');
 });
 
 test('/boom returns 500 without its cause, which is reported with the request id', async (t) => {

@@ -8,7 +8,7 @@ import {
   resolve,
   validateExchange,
 } from '../kit/openapi.ts';
-import { exchange } from '../kit/raw.ts';
+import { exchange } from '../kit/wire.ts';
 
 /** A request as it is sent over the connection, and the status that it must cause. */
 export interface Case {
@@ -43,8 +43,7 @@ export class Recorder {
 
   async #send(port: number, request: Case, common: readonly string[]): Promise<Answer> {
     const { method, path, status } = request;
-    const { responses } = await exchange(port, wireText(request, common), { until: 1, timeoutMs: 15_000 });
-    const [answer] = responses;
+    const [answer] = await exchange(port, wireText(request, common), { wanted: 1 });
     assert.ok(answer, `${method} ${path} got no response`);
     assert.equal(answer.status, status, `${method} ${path}: ${answer.body}`);
     const operation = validateExchange(method, path, answer);
