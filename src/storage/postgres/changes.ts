@@ -15,14 +15,12 @@ import { coalesced } from '../../domain/promises.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
-import { feedConnections, type PostgresPool } from './pool.ts';
+import type { PostgresPool } from './pool.ts';
 import { type FeedState, fromFeed, maxUnbroken, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
-/** Time for a connection of the feed to respond. Each of them may be lost without notice. */
-const askTimeoutMs = 2_000;
 /** Maximum number of changes that a read with a filter examines. */
 const maxExamined = 10_000;
 const feedTable = 'the table change_feed';
@@ -33,18 +31,10 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
   /** The last position that this process has removed. `gone` may be after changes that are still there. */
   let trimmed = 0;
 
-  /** After each time limit, the pool ends the connection. The last attempt has no limit. */
-  const ask = (attempt = 1): Promise<FeedState[]> => {
-    const values = [tracker.position, tracker.needsWriters];
-    const signal = attempt > feedConnections ? undefined : AbortSignal.timeout(askTimeoutMs);
-    return pool.read<FeedState>(readState, values, signal, 'feed').catch((error) => {
-      if (!signal?.aborted) throw error;
-      return ask(attempt + 1);
-    });
-  };
   // One query at a time, because `Settled` needs the states in order.
   const askState = coalesced(async (): Promise<FeedState> => {
-    const found = firstOf(await ask(), feedTable);
+    const values = [tracker.position, tracker.needsWriters];
+    const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'), feedTable);
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     tracker.add(found);
     return found;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { postgresFeed } from '../../../src/storage/postgres/changes.ts';
-import { feedConnections, type PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { type FeedState, maxUnbroken, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
@@ -102,19 +102,6 @@ it('a read of the feed fails if the changes after its position are removed befor
   const { read } = postgresFeed(pool, pages, 100);
   await assert.rejects(read({ after: 4, limit: 10 }), { kind: 'gone' });
   assert.deepEqual(await read({ after: 5, limit: 10 }), { changes: [], next: 9, more: false });
-});
-
-it('the state of the feed is asked for once more without a time limit after each connection had its limit', async (t) => {
-  t.mock.method(AbortSignal, 'timeout', () => AbortSignal.abort());
-  const limited: boolean[] = [];
-  const read = async (_sql: unknown, _values: unknown, signal?: AbortSignal) => {
-    limited.push(signal !== undefined);
-    if (limited.length <= feedConnections) signal?.throwIfAborted();
-    return [{ ...none, newest: 1, unbroken: 1 }];
-  };
-  const pool = { read } as unknown as PostgresPool;
-  assert.equal(await postgresFeed(pool, pool, 100).position(), 1);
-  assert.deepEqual(limited, [...Array(feedConnections).fill(true), false]);
 });
 
 it('the position of the feed is asked for until it is near the newest change, or a running write keeps it back', async () => {
