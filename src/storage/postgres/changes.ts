@@ -16,7 +16,7 @@ import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
 import { firstOf, prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
-import { type FeedState, fromFeed, maxUnbroken, readState, Settled } from './settled.ts';
+import { type FeedState, fromFeed, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
@@ -50,14 +50,9 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       await delay(settleStepMs);
     }
   };
-  // A process that was idle may be far behind, and then reads a state for every `maxUnbroken` changes while writes run.
   const position = async ({ signal }: CallOptions = {}): Promise<number> => {
-    for (let before = -1; ; ) {
-      // Every position is after -1, so this waits only until the first settled position is known.
-      const { newest, settled } = await stateAfter(-1, signal);
-      if (newest - settled <= maxUnbroken || settled === before) return settled;
-      before = settled;
-    }
+    // Every position is after -1, so this waits only until the first settled position is known.
+    return (await stateAfter(-1, signal)).settled;
   };
 
   return {

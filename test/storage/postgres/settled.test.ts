@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { postgresFeed } from '../../../src/storage/postgres/changes.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
-import { type FeedState, maxUnbroken, Settled } from '../../../src/storage/postgres/settled.ts';
+import { type FeedState, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
@@ -102,21 +102,4 @@ it('a read of the feed fails if the changes after its position are removed befor
   const { read } = postgresFeed(pool, pages, 100);
   await assert.rejects(read({ after: 4, limit: 10 }), { kind: 'gone' });
   assert.deepEqual(await read({ after: 5, limit: 10 }), { changes: [], next: 9, more: false });
-});
-
-it('the position of the feed is asked for until it is near the newest change, or a running write keeps it back', async () => {
-  let asked = 0;
-  const positionAt = async (...states: readonly Partial<FeedState>[]) => {
-    asked = 0;
-    const read = async () => [{ ...none, writers: ['a'], ...states[asked++] }];
-    const pool = { read } as unknown as PostgresPool;
-    return await postgresFeed(pool, pool, 100).position();
-  };
-  const newest = 3 * maxUnbroken + 1;
-  const far = [1, 2, 3].map((steps) => ({ newest, unbroken: steps * maxUnbroken }));
-  assert.deepEqual([await positionAt(...far), asked], [3 * maxUnbroken, 3]);
-  const near = { newest, unbroken: newest - maxUnbroken };
-  assert.deepEqual([await positionAt(near), asked], [near.unbroken, 1]);
-  const stuck = { newest, unbroken: 1 };
-  assert.deepEqual([await positionAt(stuck, stuck), asked], [1, 2]);
 });
