@@ -11,8 +11,8 @@ export const probeIntervalMs = 200;
 export class HostSearch {
   /** The host that new connections go to. */
   current: Host;
-  /** Why the last connection could not be opened, and how long that took; `undefined` after a success. */
-  failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
+  /** Why the last connection could not be opened; `undefined` after a success. */
+  failure: { readonly cause: unknown } | undefined;
   /** Raised when a connection fails. No older one is used again, because the server may have moved or restarted. */
   generation = 0;
   readonly #settings: PoolSettings;
@@ -47,7 +47,7 @@ export class HostSearch {
         throw cannotConnect(cause);
       }
       // A search may have found a host in the meantime.
-      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+      if (startedAt >= this.#foundAt) this.failure = { cause };
       return undefined;
     }
   }
@@ -69,11 +69,8 @@ export class HostSearch {
     if (generation === this.generation) this.generation += 1;
   }
 
-  /** Searches for a host. Fails with the reasons of all. While the only host hangs, all calls but one fail at once. */
-  async recover(signal?: AbortSignal): Promise<void> {
-    const { cause, tookMs = 0 } = this.failure ?? {};
-    const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
-    if (hangs && this.#search !== undefined) throw cannotConnect(cause);
+  /** Searches for a host. Fails with the reasons of all. */
+  recover(signal?: AbortSignal): Promise<void> {
     this.#search ??= this.#find();
     return unlessAborted(this.#search, signal);
   }
@@ -153,7 +150,7 @@ export class HostSearch {
       if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
     } catch (cause) {
-      this.failure = { cause, tookMs: performance.now() - this.#searchedAt };
+      this.failure = { cause };
       throw cannotConnect(cause);
     } finally {
       probes.abort();

@@ -136,26 +136,6 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(search.failure, undefined);
   });
 
-  for (const [attempt, what] of Object.entries({ open: 'a connection', recover: 'a search' } as const)) {
-    it(`fails at once while another request tries the only host again, on which ${what} took too long`, async (t) => {
-      const { search, answers, asked, pass } = start(t, [a]);
-      answers.set('a', 'hangs');
-      const hanging = kindOf(attempt === 'open' ? search.open() : search.recover());
-      await pass(60_100);
-      await hanging;
-      asked['a'] = 0;
-      const trying = search.recover();
-      const other = kindOf(search.recover());
-      await pass(10);
-      answers.set('a', 'passes');
-      await pass(200);
-      await trying;
-      assert.equal(await other, 'unavailable');
-      assert.equal(search.failure, undefined);
-      assert.equal(asked['a'], 2);
-    });
-  }
-
   it('lets all requests wait for one of several hosts, although the last search took long', async (t) => {
     const { search, answers, pass } = start(t, [a, b]);
     answers.set('a', 'hangs').set('b', 'hangs');
