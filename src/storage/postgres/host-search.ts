@@ -19,9 +19,8 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search or confirmation began, and when the last search found a host, by `performance.now()`. */
+  /** When the last search or confirmation began, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
-  #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<unknown> | undefined;
   #confirmation: Promise<void> | undefined;
 
@@ -33,7 +32,6 @@ export class HostSearch {
   /** Connects to the current host. `undefined` if it seems to have failed; rejects if it works, but refuses more. */
   async open(): Promise<Connection | undefined> {
     const host = this.current;
-    const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
       // Failures while it connected do not matter, unless a search has found another host.
@@ -46,8 +44,8 @@ export class HostSearch {
         this.#settings.warn(`no further connection to ${host.name} can be opened: ${messageOf(cause)}`);
         throw cannotConnect(cause);
       }
-      // A search may have found a host in the meantime.
-      if (startedAt >= this.#foundAt) this.failure = { cause };
+      // A search may have found another host in the meantime.
+      if (host === this.current) this.failure = { cause };
       return undefined;
     }
   }
@@ -145,7 +143,6 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
-      this.#foundAt = performance.now();
       // Connections to the same host may be lost too, after a loss of power. An only host may just be busy.
       if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
