@@ -103,8 +103,6 @@ export class ConnectionQueue {
       if (free === undefined) return;
       this.#waiting.delete(next);
       next(free);
-      // Another attempt may be refused, and its call would lose its place. The next one begins when this one succeeds.
-      if (this.#opened > 0 && this.#idle.length === 0) return;
     }
   }
 

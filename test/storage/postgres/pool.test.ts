@@ -835,32 +835,6 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     await pool.close();
   });
 
-  it('keep their places while the server accepts no more connections', async (t) => {
-    let attempts = 0;
-    const { driver, statements } = heldDriver(async () => {
-      attempts += 1;
-      if (attempts > 1) throw refusal('53300');
-    });
-    const pool = poolOf(driver, settings);
-    const calls = Array.from({ length: 3 }, () => sendRead(pool));
-    await until(() => statements.length === 1, 'one call runs');
-    await settle();
-    const before = attempts;
-    const start = performance.now();
-    const clock = t.mock.method(performance, 'now', () => start + 1_000);
-    statements[0]?.resolve({ rows: [] });
-    await nextTurn();
-    await nextTurn();
-    clock.mock.restore();
-    await until(() => statements.length === 2, 'the second call runs');
-    assert.equal(attempts, before, 'the third call waits for a connection that is open');
-    statements[1]?.resolve({ rows: [] });
-    await until(() => statements.length === 3, 'the third call runs');
-    statements[2]?.resolve({ rows: [] });
-    await Promise.all(calls);
-    await pool.close();
-  });
-
   it('find another host when no connection of the pool can be used', async () => {
     let isFull = false;
     const driver = fakeDriver(
