@@ -15,7 +15,7 @@ import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions, schemeOf, storeSchemes } from '../../src/storage/open.ts';
 import { otherOptionTypes, storeNumbers } from '../../src/storage/options.ts';
-import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
+import { cannotConnect, meaningOf, overloaded } from '../../src/storage/postgres/errors.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
 import { operations, queryParameters, resolve } from '../kit/openapi.ts';
 
@@ -269,9 +269,10 @@ test('each error message in the documentation is a complete message of the sourc
 test('the documentation contains every message that PostgreSQL errors are converted to', () => {
   // One of each class in https://www.postgresql.org/docs/current/errcodes-appendix.html that has a message.
   const states = ['08006', '25006', '40001', '53300', '55P03', '57014', '57P01'];
-  const errors = states.map((code) =>
-    toDomainError(Object.assign(new Error(code), { severity: 'ERROR', code }), 'final'),
-  );
+  const errors = states.map((code) => {
+    const error = Object.assign(new Error(code), { severity: 'ERROR', code });
+    return meaningOf(error).error(error);
+  });
   const expected = [...errors, cannotConnect(undefined), overloaded()].map(({ message }) => message);
   const missing = expected.filter((message) => !messages.includes(message));
   assert.deepEqual(missing, []);

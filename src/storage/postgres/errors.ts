@@ -21,7 +21,7 @@ export const attempts = {
 
 export type Fault = keyof typeof attempts;
 
-interface Meaning {
+export interface Meaning {
   readonly fault: Fault;
   readonly error: (cause: unknown) => DomainError;
 }
@@ -79,6 +79,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   'FATAL XX000': { fault: 'ended', error: gone },
 };
 
+const lost: Meaning = { fault: 'lost', error: gone };
 const other: Meaning = { fault: 'final', error: DomainError.from };
 
 /** The SQLSTATE of an error of the server; `undefined` for every other error. */
@@ -88,19 +89,22 @@ export function sqlState(error: unknown): string | undefined {
   return isFromServer && typeof error.code === 'string' ? error.code : undefined;
 }
 
+/** What the error of a statement means. One of the driver has no SQLSTATE, but its connection may have ended. */
+export function meaningOf(error: unknown, isEnded = false): Meaning {
+  const state = sqlState(error);
+  if (state === undefined) return isEnded && !(error instanceof DomainError) ? lost : other;
+  // The unique indexes of the service are its primary keys. PostgreSQL adds a number to a name that is taken.
+  const { constraint, routine } = Object(error);
+  if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
+  // The columns of a prepared statement have changed. This error shares its SQLSTATE with others.
+  if (routine === 'RevalidateCachedQuery') return { fault: 'outdated', error: gone };
+  const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
+  return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? other;
+}
+
 /** Whether the sender has ended the session. Poolers report this in English, but PostgreSQL in its language. */
 export function isFatal(error: unknown): boolean {
   return Error.isError(error) && 'severity' in error && error.severity === 'FATAL';
-}
-
-export function faultOf(error: unknown): Fault {
-  return meaningOf(error).fault;
-}
-
-/** Converts an error of a statement. An error of the driver has no SQLSTATE, but its connection may be lost. */
-export function toDomainError(error: unknown, fault: Fault): DomainError {
-  const converted = meaningOf(error).error(error);
-  return fault === 'lost' && converted.kind === 'internal' ? gone(error) : converted;
 }
 
 /** The error of an attempt to connect. The driver's own does not say that the URL has no password. */
@@ -133,16 +137,4 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
   const cause = caught instanceof DomainError ? (caught.cause ?? caught) : caught;
   const message = `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`;
   return new DomainError('unavailable', message, { cause });
-}
-
-function meaningOf(error: unknown): Meaning {
-  const state = sqlState(error);
-  if (state === undefined) return other;
-  // The unique indexes of the service are its primary keys. PostgreSQL adds a number to a name that is taken.
-  const { constraint, routine } = Object(error);
-  if (state === '23505' && typeof constraint === 'string' && !/_pkey\d*$/.test(constraint)) return taken;
-  // The columns of a prepared statement have changed. This error shares its SQLSTATE with others.
-  if (routine === 'RevalidateCachedQuery') return { fault: 'outdated', error: gone };
-  const ofPooler = isFatal(error) ? meanings[`FATAL ${state}`] : undefined;
-  return ofPooler ?? meanings[state] ?? meanings[state.slice(0, 3)] ?? meanings[state.slice(0, 2)] ?? other;
 }

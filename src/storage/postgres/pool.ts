@@ -6,13 +6,12 @@ import {
   attempts,
   cannotConnect,
   type Fault,
-  faultOf,
   isFatal,
   isRefusal,
+  type Meaning,
+  meaningOf,
   notInTime,
   overloaded,
-  sqlState,
-  toDomainError,
 } from './errors.ts';
 import { HostSearch } from './host-search.ts';
 import { type CallKind, ConnectionQueue } from './queue.ts';
@@ -227,22 +226,22 @@ export class PostgresPool {
       call.connection = connection;
       call.isLast = attempt >= attempts.lost[call.kind];
       call.replace = () => queue.replace(connection, call.kind);
-      let fault: Fault;
+      let meaning: Meaning;
       try {
         return await work(this.#sender(connection, call), connection);
       } catch (error) {
-        fault = connection.isDead && sqlState(error) === undefined ? 'lost' : faultOf(error);
+        meaning = meaningOf(error, connection.isDead);
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        this.#handleFault(fault, connection);
-        if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
+        this.#handleFault(meaning.fault, connection);
+        if (attempt >= attempts[meaning.fault][call.kind]) throw meaning.error(error);
       } finally {
         call.connection = undefined;
         queue.release(connection, call.kind);
       }
-      if (fault === 'stale') await this.hosts.confirmReadOnly(connection);
-      if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
+      if (meaning.fault === 'stale') await this.hosts.confirmReadOnly(connection);
+      if (meaning.fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
     }
   }
 }

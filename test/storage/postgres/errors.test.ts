@@ -5,10 +5,9 @@ import {
   cannotConnect,
   cannotOpen,
   type Fault,
-  faultOf,
   isRefusal,
+  meaningOf,
   sqlState,
-  toDomainError,
 } from '../../../src/storage/postgres/errors.ts';
 
 function fromServer(code: string, severity = 'ERROR'): Error {
@@ -64,8 +63,8 @@ describe('a PostgreSQL error', () => {
   for (const [code, fault, kind] of states) {
     it(`with the code ${code} becomes ${kind} with the fault ${fault}`, () => {
       const error = fromServer(code);
-      assert.equal(faultOf(error), fault);
-      const converted = toDomainError(error, fault);
+      assert.equal(meaningOf(error).fault, fault);
+      const converted = meaningOf(error).error(error);
       assert.equal(converted.kind, kind);
       assert.doesNotMatch(converted.message, /message of/);
       if (code !== '2200H') assert.equal(converted.cause, error);
@@ -80,7 +79,7 @@ describe('a PostgreSQL error', () => {
       ['users_check', 'internal', '23514'],
     ] as const) {
       const error = Object.assign(fromServer(code), { constraint });
-      assert.equal(toDomainError(error, faultOf(error)).kind, kind);
+      assert.equal(meaningOf(error).error(error).kind, kind);
     }
   });
 
@@ -104,8 +103,8 @@ describe('a PostgreSQL error', () => {
   for (const [code, fault, kind, message] of fatal) {
     it(`that ends the session with the code ${code} becomes ${kind} with the fault ${fault}`, () => {
       const error = fromServer(code, 'FATAL');
-      assert.equal(faultOf(error), fault);
-      const converted = toDomainError(error, fault);
+      assert.equal(meaningOf(error).fault, fault);
+      const converted = meaningOf(error).error(error);
       assert.deepEqual([converted.kind, converted.message], [kind, message]);
     });
   }
@@ -133,7 +132,7 @@ describe('a PostgreSQL error', () => {
   for (const [code, message] of messages) {
     it(`with the code ${code} has the message "${message}"`, () => {
       const error = fromServer(code);
-      assert.equal(toDomainError(error, faultOf(error)).message, message);
+      assert.equal(meaningOf(error).error(error).message, message);
     });
   }
 
@@ -154,15 +153,15 @@ describe('a PostgreSQL error', () => {
 
   it('on a closed connection becomes unavailable with any message of the driver', () => {
     for (const error of [new Error('Connection terminated unexpectedly'), fromSystem('EPIPE'), 'odd']) {
-      assert.equal(toDomainError(error, 'lost').kind, 'unavailable');
-      assert.equal(toDomainError(error, 'final').kind, 'internal');
+      assert.equal(meaningOf(error, true).error(error).kind, 'unavailable');
+      assert.equal(meaningOf(error).error(error).kind, 'internal');
     }
   });
 
   it('that is a DomainError is not changed', () => {
     const conflict = new DomainError('conflict', 'differs');
-    assert.equal(faultOf(conflict), 'final');
-    assert.equal(toDomainError(conflict, 'final'), conflict);
+    assert.equal(meaningOf(conflict).fault, 'final');
+    assert.equal(meaningOf(conflict).error(conflict), conflict);
   });
 });
 
