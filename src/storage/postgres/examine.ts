@@ -5,10 +5,9 @@ import { recordKinds } from '../../domain/record.ts';
 import { readStoreNumbers, storeNumbers } from '../options.ts';
 import { type ExamineOptions, type Finding, fail, ok, warn } from '../tools.ts';
 import { Connection, firstOf, types } from './connection.ts';
-import { sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { feedConnections } from './pool.ts';
-import { findVersion, foreignMeta, hiddenRows, schemaVersion } from './schema.ts';
+import { findVersion, hiddenRows, schemaVersion } from './schema.ts';
 import { type ServerState, stateSql } from './server-state.ts';
 
 const oldestVersion = 12;
@@ -32,14 +31,8 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
     if (result.status === 'fulfilled') return result.value.findings;
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
-    const reason = messageOf(result.reason);
-    const remedy =
-      reason === 'Query read timeout'
-        ? 'look for locks and long statements in pg_stat_activity'
-        : 'check the URL, the server and the network';
-    return [
-      { ...problem(`${hosts[i]?.name} cannot be used: ${reason}`, remedy), isUnreachable: true as const },
-    ];
+    const what = `${hosts[i]?.name} cannot be used: ${messageOf(result.reason)}`;
+    return [{ ...problem(what, 'check the URL, the server and the network'), isUnreachable: true as const }];
   });
   if (isStandby || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
@@ -77,8 +70,8 @@ async function* examineServer(
   { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true }: ExamineOptions,
 ) {
   const { server_version: release, server_encoding: encoding, other_collations: others, free } = state;
-  const version = await findVersion(client).catch(unreadableVersion);
-  const schema = typeof version === 'number' ? examineSchema(version, state) : version;
+  const version = await findVersion(client);
+  const schema = examineSchema(version, state);
   const server = `PostgreSQL ${release}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   yield Number.parseInt(release, 10) >= oldestVersion
     ? ok(server)
@@ -87,7 +80,7 @@ async function* examineServer(
   const template = 'create the database with --encoding=UTF8 --template=template0';
   yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
   // Without a version, any tables are those of another program.
-  yield others === 0 || version === 0 || schema.what === foreignMeta
+  yield others === 0 || version === 0
     ? ok(`texts sort by code point, whatever the collation of the database (${state.collation})`)
     : fail(`${others} columns have another collation than "C"`, 'export, and import into a new database');
   yield schema;
@@ -124,16 +117,6 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
     `its clock is ${seconds} the clock of this machine`,
     'synchronize both, for example with chrony',
   );
-}
-
-/** Why the version of the schema cannot be read. Throws an error that has another subject. */
-function unreadableVersion(error: unknown): Finding {
-  const problem = messageOf(error);
-  // The user may not read the table.
-  if (sqlState(error) === '42501') return fail(problem, ownTables);
-  if (problem === foreignMeta) return fail(problem, 'until then the service does not start');
-  if (!problem.includes('newer release')) throw error;
-  return fail(problem, 'start the newer release');
 }
 
 /** Whether the connections of the driver are encrypted, and check the certificate of the server. */

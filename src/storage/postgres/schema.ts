@@ -78,7 +78,7 @@ const migrations: readonly string[] = [
 
 export const schemaVersion = migrations.length;
 
-export const foreignMeta = 'a table meta of another program is there: use a separate database or schema';
+const foreignMeta = 'a table meta of another program is there: use a separate database or schema';
 
 export const hiddenRows = (tables: readonly string[]): string =>
   `row level security is active on ${tables.join(', ')}: rows that no policy shows to the user are missing`;
