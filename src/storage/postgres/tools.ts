@@ -16,21 +16,15 @@ const limits = readStoreNumbers({
   idleInTransactionTimeoutMs: 60_000,
 });
 
-/** Opens a pool of one connection. With `mustWrite`, a single host must accept writes too. */
-async function openToolPool(url: string, mustWrite = false): Promise<PostgresPool> {
+/** Opens a pool of one connection. */
+async function openToolPool(url: string): Promise<PostgresPool> {
   const { Client } = await loadDriver();
-  const { hosts, writable } = parseHosts(Client, url);
   const createClient = (connectionString: string) => new Client({ connectionString });
-  const settings = { ...limits, createClient, warn: () => {}, hosts, writable: writable || mustWrite };
-  return new PostgresPool(settings);
+  return new PostgresPool({ ...limits, createClient, warn: () => {}, ...parseHosts(Client, url) });
 }
 
 export async function openPostgresScratch(url: string): Promise<Scratch> {
-  const pool = await openToolPool(url, true);
-  await pool.read({ text: 'SELECT' }, []).catch(async (caught) => {
-    await pool.close();
-    throw caught;
-  });
+  const pool = await openToolPool(url);
   const schemas = new Map<string, string>();
   let isRemoved = false;
   return {

@@ -198,6 +198,7 @@ describe('a store with several hosts', async () => {
       await scratch.remove();
       await way.close();
     });
+    await scratch.next();
     const { accepted } = way;
     await locker.query('BEGIN');
     await locker.query('LOCK TABLE pg_namespace IN SHARE MODE');
