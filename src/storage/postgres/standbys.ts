@@ -53,8 +53,6 @@ const replayed = prepared(`
     (pg_last_wal_replay_lsn() - '0/0')::bigint AS bytes
   WHERE pg_is_in_recovery()`);
 
-/** Maximum time of the query to the primary for the end of its log. Then the primary serves the reads. */
-const askTimeoutMs = 1_000;
 const maxWaitMs = 100;
 const pollIntervalMs = 1;
 const skipMs = 1_000;
@@ -74,12 +72,10 @@ export function standbyReads(
   const skipped = new Map<Standby, number>();
   /** The replayed position by connection, because a restarted standby may be further behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
-  // Limited, because one lost connection would delay all reads. Then the pool ends only this connection. Those of the
-  // feed do not queue behind writes that wait for a lock.
-  const askPrimary = coalesced(async () => {
-    const signal = AbortSignal.timeout(askTimeoutMs);
-    return firstOf(await primary.read<LogPosition>(flushed, [], signal, 'feed'));
-  });
+  // The connections of the feed do not queue behind writes that wait for a lock.
+  const askPrimary = coalesced(async () =>
+    firstOf(await primary.read<LogPosition>(flushed, [], undefined, 'feed')),
+  );
   let count = 0;
   const report = ({ host }: Standby, outcome: StandbyRead['outcome'], waitMs = 0, lagBytes = 0) => {
     // In a microtask, an error is an uncaught exception, which does not fail the read.

@@ -520,27 +520,6 @@ describe('a read of the feed of changes', () => {
 });
 
 describe('the query for the end of the log', () => {
-  it('is given up after a second, as on a lost connection, and the primary serves the read', async (t) => {
-    const waits: number[] = [];
-    t.mock.method(AbortSignal, 'timeout', (ms: number) => {
-      waits.push(ms);
-      return AbortSignal.abort();
-    });
-    const ended: unknown[] = [];
-    const primary = {
-      async read<Row>(...[{ text }, , signal]: Parameters<PostgresPool['read']>): Promise<Row[]> {
-        if (text === 'page') return [{ from: 'the primary' }] as Row[];
-        ended.push(signal?.aborted);
-        throw signal?.reason;
-      },
-    };
-    const outcomes: string[] = [];
-    const standby = { host: 'h:1', pool: fakePool(async () => []) };
-    const reads = standbyReads(primary, [standby], ({ outcome }) => outcomes.push(outcome));
-    assert.deepEqual(await reads.read({ text: 'page' }, []), [{ from: 'the primary' }]);
-    assert.deepEqual([waits, ended, outcomes], [[1_000], [true], ['failed']]);
-  });
-
   it('is not sent for a second after it failed, and each read that the primary serves instead is counted', async () => {
     let asked = 0;
     const primary = {
