@@ -147,15 +147,11 @@ async function examineIds(client: Client): Promise<Finding[]> {
 }
 
 function examineSchema(version: number, state: ServerState): Finding {
-  const { schema, taken, may_create, owns, read_only, denied, keyless } = state;
+  const { schema, may_create, owns, read_only, denied, keyless } = state;
   const text = `the schema has version ${version}`;
   if (schema === null) {
     const remedy = 'create the schema, or run GRANT USAGE ON SCHEMA … TO the user';
     return fail('the search_path has no schema that the user may use', remedy);
-  }
-  if (version === 0 && taken.length > 0) {
-    const problem = `another program has ${taken.join(', ')} in the schema ${schema}`;
-    return fail(problem, 'use a separate database or schema');
   }
   if (version > 0 && denied.length > 0) {
     // Without the sequences, the service works, but not `export`, `import` and `copy`.

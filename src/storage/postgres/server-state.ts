@@ -16,8 +16,6 @@ export interface ServerState {
   readonly may_create: boolean;
   /** The schema of the tables, or in which they will be created, quoted for SQL; NULL if the user may use none. */
   readonly schema: string | null;
-  /** The tables and sequences in this schema that have the names of ours. */
-  readonly taken: readonly string[];
   /** Whether the user owns the tables; also true if there are none yet. */
   readonly owns: boolean;
   /** Whether the user may execute the functions that reads from standbys need. */
@@ -47,8 +45,6 @@ export const stateSql = `
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
       WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
     quote_ident(namespace.nspname) AS schema,
-    to_json(ARRAY(SELECT name FROM unnest('{${tableNames},${sequences}}'::text[]) AS name
-      WHERE EXISTS (SELECT FROM pg_class WHERE relnamespace = namespace.oid AND relname = name) ORDER BY name)) AS taken,
     coalesce(has_schema_privilege(namespace.oid, 'CREATE'), false) AS may_create,
     coalesce(pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('meta')), 'USAGE'), true) AS owns,
     coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
