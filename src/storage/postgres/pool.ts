@@ -5,7 +5,6 @@ import type { Connection, PoolSettings, Send, Sql } from './connection.ts';
 import {
   attempts,
   cannotConnect,
-  type Fault,
   isFatal,
   isRefusal,
   type Meaning,
@@ -203,15 +202,6 @@ export class PostgresPool {
     };
   }
 
-  /** Discards a connection that can serve no other call. After a mix-up by a pooler, statements lose their names. */
-  #handleFault(fault: Fault, connection: Connection): void {
-    const isDemoted = fault === 'stale' && this.#settings.writable;
-    if (fault === 'lost' || fault === 'outdated' || isDemoted) this.hosts.discard(connection);
-    if (fault !== 'unprepared') return;
-    this.#usesNames = false;
-    this.#settings.warn(mixUpWarning);
-  }
-
   /** Runs the work on a connection of its queue, and again after a fault while `attempts` allows it. */
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     const { calls, [call.purpose]: own } = this.#queues;
@@ -234,7 +224,13 @@ export class PostgresPool {
         // The session is over already, though the connection may close later.
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
-        this.#handleFault(meaning.fault, connection);
+        const isDemoted = meaning.fault === 'stale' && this.#settings.writable;
+        const isUseless = ['lost', 'outdated'].includes(meaning.fault) || isDemoted;
+        if (isUseless) this.hosts.discard(connection);
+        if (meaning.fault === 'unprepared') {
+          this.#usesNames = false;
+          this.#settings.warn(mixUpWarning);
+        }
         if (attempt >= attempts[meaning.fault][call.kind]) throw meaning.error(error);
       } finally {
         call.connection = undefined;
