@@ -37,7 +37,6 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     far.on('close', () => near.destroy());
 
     const { method, signal } = request;
-    const isBytes = isByteStream(request.body);
     const reader = request.body?.getReader();
     const { host, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
@@ -67,7 +66,7 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       outgoing.flushHeaders();
       // A stream can fail without a reason, which `pipeline` takes for success.
       const failIfUnsent = () => outgoing.writableEnded || fail(new Error('the body of the request failed'));
-      outgoing.on('close', () => discard(reader, isBytes).catch(() => undefined));
+      outgoing.on('close', () => discard(reader).catch(() => undefined));
       const chunks = async function* () {
         for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
       };
@@ -79,34 +78,15 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
 
 /**
  * Reads the rest of a body for a while, and then cancels it. Some hosts close the connection when a body is cancelled,
- * so their clients would not receive a response that comes before its end.
+ * so their clients would not receive a response that comes before its end. A body is never cancelled during a read: if
+ * one that undici has made of an async iterable then ends, undici throws an uncaught exception.
  */
-async function discard(reader: ReadableStreamDefaultReader, isBytes: boolean): Promise<void> {
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    if (!isBytes) reader.cancel().catch(() => undefined);
-  }, lingerMs).unref();
-  try {
-    // A body whose chunks are all there must not block the event loop.
-    while (!isLate && !(await reader.read()).done) await new Promise((resolve) => setImmediate(resolve));
-    await reader.cancel();
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/**
- * Whether a body is a byte stream. undici makes one of an async iterable, such as the `IncomingMessage` of a host. If
- * the iterable ends after its stream was cancelled during a read, undici throws an uncaught exception.
- */
-function isByteStream(body: ReadableStream | null): boolean {
-  try {
-    body?.getReader({ mode: 'byob' }).releaseLock();
-    return true;
-  } catch {
-    return false;
-  }
+async function discard(reader: ReadableStreamDefaultReader): Promise<void> {
+  const deadline = performance.now() + lingerMs;
+  // A body whose chunks are all there must not block the event loop.
+  while (performance.now() < deadline && !(await reader.read()).done)
+    await new Promise((resolve) => setImmediate(resolve));
+  await reader.cancel();
 }
 
 function toResponse(incoming: IncomingMessage, method: string, signal: AbortSignal): Response {

@@ -413,28 +413,22 @@ describe('the fetch handler', () => {
     assert.deepEqual([response.status, await response.json()], [401, { error: 'x-api-key is required' }]);
   });
 
-  for (const [what, method, first, status] of [
-    ['does not begin after the response to its head', 'POST', '', 401],
-    ['stalls after the response to its head', 'POST', '{', 401],
-    ['stalls after a response without a body', 'OPTIONS', '{', 204],
-  ] as const) {
-    it(`cancels a body that ${what}, also if that fails`, async () => {
-      const { handle } = create({ apiKeys: ['key'], auth: 'writes' });
-      const { promise: cancelled, resolve } = Promise.withResolvers<void>();
-      const body = new ReadableStream({
-        start: (controller) => first && controller.enqueue(Buffer.from(first)),
-        cancel() {
-          resolve();
-          throw new Error('the body cannot be cancelled');
-        },
-      });
-      const response = await post(handle, '/users', body, { duplex: 'half', method });
-      assert.equal(response.status, status);
-      await cancelled;
-      // An unhandled rejection would fail the test.
-      await nextTurn();
+  it('cancels a body that goes on for long after the response to its head, also if that fails', async () => {
+    const { handle } = create({ apiKeys: ['key'], auth: 'writes' });
+    const { promise: cancelled, resolve } = Promise.withResolvers<void>();
+    const body = new ReadableStream({
+      pull: (controller) => controller.enqueue(Buffer.from('{')),
+      cancel() {
+        resolve();
+        throw new Error('the body cannot be cancelled');
+      },
     });
-  }
+    const response = await post(handle, '/users', body, { duplex: 'half' });
+    assert.equal(response.status, 401);
+    await cancelled;
+    // An unhandled rejection would fail the test.
+    await nextTurn();
+  });
 
   it('reads the rest of a body after the response to its head, because some hosts close the connection when it is cancelled', async () => {
     const { handle } = create();
@@ -475,12 +469,13 @@ describe('the fetch handler', () => {
         }
       }
       const body: unknown = parts();
-      t.mock.timers.enable({ apis: ['setTimeout'] });
+      let now = performance.now();
+      t.mock.method(performance, 'now', () => now);
       const response = await post(handle, '/nothing', body as Parameters<typeof post>[2], { duplex: 'half' });
       assert.deepEqual([response.status, await response.json()], [404, { error: 'no such resource' }]);
       // The connection in memory closes within a few turns.
       for (let turns = 0; turns < 10; turns += 1) await nextTurn();
-      t.mock.timers.tick(60_000);
+      now += 60_000;
       respond();
       await ended;
       // An uncaught exception of the stream would come in a microtask, and fail the test.
