@@ -5,7 +5,8 @@ import { setImmediate } from 'node:timers';
 import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
 import type { RequestListenerOptions } from '../rest/app.ts';
-import { createObservedListener } from './observed-listener.ts';
+import { fanOut } from '../telemetry/events.ts';
+import { createRequestListener } from './request-listener.ts';
 
 /** Returns the response to a request. Fails with the reason of its signal or the error of its body. */
 export type FetchHandler = (request: Request) => Promise<Response>;
@@ -26,8 +27,8 @@ const lingerMs = 1_000;
  */
 export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
   // This server never listens. It receives its connections from the handler.
-  const { listener, observe } = createObservedListener(options);
-  const server = http.createServer(listener);
+  const server = http.createServer(createRequestListener(options));
+  const observe = fanOut(options.observe);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
   return async (request) => {
     if (request.bodyUsed) throw new TypeError('the body of the request was already read');
