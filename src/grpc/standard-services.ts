@@ -9,8 +9,6 @@ type HealthRequest = { readonly service: string };
 type Watch = handleServerStreamingCall<HealthRequest, { readonly status: string }>;
 
 const services = ['', 'Users'];
-// As much of a name as an error message can show.
-const maxNameLength = 500;
 
 /** Functions that end the open streams, which would otherwise keep the server from shutting down. */
 export type OpenStreams = Set<() => void>;
@@ -30,25 +28,13 @@ export function addHealth(server: Server, streams: OpenStreams) {
       if (services.includes(call.request.service)) (implementation['watch'] as Watch)(call);
       else call.write({ status: 'SERVICE_UNKNOWN' });
     };
-    const methods = Object.entries(service).map(([name, method]) => {
-      const requestDeserialize = (bytes: Buffer) => cutName(method.requestDeserialize(bytes));
-      return [name, { ...method, requestDeserialize }] as const;
-    });
-    server.addService(Object.fromEntries(methods), { ...implementation, watch });
+    server.addService(service, { ...implementation, watch });
   };
   // The package calls no other method of the server.
   health.addToServer({ addService } as Server);
   return (serving: boolean): void => {
     for (const service of services) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
   };
-}
-
-/** A call keeps its request, perhaps for ever. The cut name is a copy, because a part of a text keeps all of it. */
-function cutName(request: HealthRequest): HealthRequest {
-  // Requests of List have no name.
-  const { service = '' } = request;
-  if (service.length <= maxNameLength) return request;
-  return { service: Buffer.from(service.slice(0, maxNameLength)).toString() };
 }
 
 type ReflectionRequest = { fileContainingSymbol?: string };
