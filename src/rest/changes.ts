@@ -66,10 +66,10 @@ async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, re
   const { basePath, parameters } = request;
   const eventOf = (change: Change) => cloudEvent(change, basePath);
   const events: string[] = [];
-  let page: ChangePage | undefined = first;
+  let page = first;
   let after = query.after;
   let left = maxPageCharacters;
-  for (let reads = 1; page !== undefined; reads += 1) {
+  for (let reads = 1; ; reads += 1) {
     const { texts, last } = fitting(page.changes, eventOf, left);
     events.push(...texts);
     left -= texts.join().length;
@@ -80,11 +80,7 @@ async function batch(feed: ChangeFeed, query: ChangeQuery, first: ChangePage, re
     request.hold(maxPageCharacters - left);
     if (events.length > 0 && request.listener.memory.isShort) break;
     await scheduler.pause();
-    page = await feed.read({ ...query, after, limit }, request).catch((caught: unknown) => {
-      // Old changes were removed meanwhile. The page ends before them, and the next request gets 410.
-      if (caught instanceof ChangesGone) return undefined;
-      throw caught;
-    });
+    page = await feed.read({ ...query, after, limit }, request);
   }
   const kept = parameters
     .filter(([name]) => name !== 'after')

@@ -209,23 +209,6 @@ describe('GET /changes', () => {
     assert.equal((await send(http, 'GET /changes?limit=101')).status, 503);
   });
 
-  it('ends a page before changes that are removed during its reads, so that the next request gets 410', async (t) => {
-    const { store: repository, feed: changes } = storeWithFeed({ changesKept: 150 });
-    const addUsers = async (count: number) => {
-      for (let i = 0; i < count; i += 1) await repository.users.create({ name: 'Ada' });
-    };
-    await addUsers(150);
-    const read: typeof changes.read = async (query) => {
-      const page = await changes.read(query);
-      if (query.after === 0) await addUsers(300);
-      return page;
-    };
-    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
-    const answer = await send(http, 'GET /changes?limit=1000');
-    assert.equal(eventsOf(answer).length, 100);
-    assert.equal((await send(http, `GET ${nextOf(answer)}`)).status, 410);
-  });
-
   it('lets other requests run between the reads for a page', async (t) => {
     const { store: repository, feed: changes } = storeWithFeed();
     // How many turns of the event loop there were before each read.
