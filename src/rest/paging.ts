@@ -70,13 +70,9 @@ export function monitorLinks({ changes }: Repository) {
   };
 }
 
-/** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240). */
+/** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240), perhaps among others. */
 export function wantsCount(request: HttpRequest): boolean {
-  // A comma in quotes counts as the end of a preference. At worst, the number of all rows is then added or missing.
-  const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
-  // If a preference is repeated, the first one applies.
-  const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));
-  return count !== undefined && /^[^=]*=\s*"?exact"?\s*(;|$)/.test(count);
+  return /(?:^|,)\s*count\s*=\s*"?exact"?\s*(?:[;,]|$)/i.test(request.header('prefer') ?? '');
 }
 
 /** The headers of a list, with the number of all rows if the client requested it. Every list varies by Prefer. */

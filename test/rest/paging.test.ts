@@ -299,7 +299,6 @@ for (const [prefer, counts] of [
   ['count=none', false],
   ['count=exactly', false],
   ['discount=exact', false],
-  ['count=none, count=exact', false],
 ] as const) {
   test(`a list with Prefer: ${prefer} has ${counts ? 'a' : 'no'} total count`, async (t) => {
     const { http } = await startWithUsers(t);
