@@ -141,10 +141,6 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           metadata = received;
           listener.onReceiveMetadata(received);
         },
-        onReceiveHalfClose() {
-          // Do not run the handler when the client has already received a status, such as after its deadline.
-          if (!isReported) listener.onReceiveHalfClose();
-        },
         onCancel() {
           // `onCancel` runs after every call, and an error costs a stack trace.
           if (!isReported) end(errorStatuses[cancelError(call).kind]);

@@ -10,7 +10,7 @@ import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { until } from '../kit/until.ts';
 import { fetch } from '../support/fetch.ts';
-import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
@@ -219,20 +219,6 @@ for (const timeout of ['000H', '00000M', '0000001S']) {
     assert.equal(code, status.DEADLINE_EXCEEDED);
   });
 }
-
-test('a call whose request is complete only after its deadline does not reach the store', async (t) => {
-  const repository = createMemoryStore();
-  const get = t.mock.method(repository.users, 'get');
-  const { grpc } = await startService(t, { repository, grpcPort: 0 });
-  const session = await connectWire(t, grpc);
-  const call = openCall(session, '/Users/GetUser', { 'grpc-timeout': '100m' }).resume();
-  call.write(framed(Uint8Array.of(8, 1)));
-  await once(call, 'response');
-  call.end();
-  await callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 9)));
-  const asked = get.mock.calls.map(({ arguments: [id] }) => id);
-  assert.deepEqual(asked, [9]);
-});
 
 for (const timeout of ['', '1', '1x', 'S']) {
   test(`a call with the invalid grpc-timeout ${JSON.stringify(timeout)} returns INTERNAL and does not reach the store`, async (t) => {
