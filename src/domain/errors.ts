@@ -80,7 +80,7 @@ export function idsExhausted(): DomainError {
 
 /** The failure of a deletion that a foreign key of another table prevents. */
 export function stillReferenced(cause: unknown): DomainError {
-  return new DomainError('conflict', 'a record of another table refers to it', { cause });
+  return new DomainError('conflict', 'a record of another table refers to it', { cause, isFinal: true });
 }
 
 /** The failure of a write that a unique index of the operator prevents. */

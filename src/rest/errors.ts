@@ -41,13 +41,10 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
   const error = DomainError.from(caught, request.isAborted);
   const where = failureSource(error, 'http');
   if (where !== undefined) observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
-  // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
-  const hasKey = request.method === 'POST' && request.header('idempotency-key') !== undefined;
-  const isFinal = error.isFinal || (error.kind === 'conflict' && !hasKey);
   // Not an `HttpError`, which would capture another stack trace.
   return {
     status: errorStatuses[error.kind],
     message: error.kind === 'internal' ? 'internal error' : error.message,
-    headers: isFinal ? undefined : errorHeaders[error.kind],
+    headers: error.isFinal ? undefined : errorHeaders[error.kind],
   };
 }

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { status as grpcStatus } from '@grpc/grpc-js';
-import { DomainError, type ErrorKind, errorKinds, keyInUse } from '../../src/domain/errors.ts';
+import {
+  DomainError,
+  type ErrorKind,
+  errorKinds,
+  keyInUse,
+  stillReferenced,
+} from '../../src/domain/errors.ts';
 import { byKind, maxId, maxVersion } from '../../src/domain/record.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
@@ -15,7 +21,7 @@ const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus
   unauthenticated: [401, grpcStatus.UNAUTHENTICATED],
   forbidden: [403, grpcStatus.PERMISSION_DENIED],
   'not-found': [404, grpcStatus.NOT_FOUND],
-  conflict: [409, grpcStatus.ABORTED],
+  conflict: [409, grpcStatus.ABORTED, '1'],
   gone: [410, grpcStatus.OUT_OF_RANGE],
   'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],
   unprocessable: [422, grpcStatus.INVALID_ARGUMENT],
@@ -91,6 +97,9 @@ test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   const beyond = await send(http, 'POST /users', { json: { name: 'Ben' } });
   assert.deepEqual([beyond.status, beyond.headers['retry-after']], [503, undefined]);
   assert.match(String(errorOf(beyond)), /no more ids/);
+  repository.users.delete = () => Promise.reject(stillReferenced(undefined));
+  const kept = await send(http, 'DELETE /users/1');
+  assert.deepEqual([kept.status, kept.headers['retry-after']], [409, undefined]);
   repository.users.create = async () => {
     throw keyInUse();
   };
