@@ -175,8 +175,7 @@ function idOf(metadata: Metadata): string {
   return id;
 }
 
-/** A metadata value. Repeated values are joined with a comma, like HTTP headers. */
+/** A metadata value. HTTP/2 has joined repeated values with a comma. */
 function text(metadata: Metadata, name: string): string | undefined {
-  const values = metadata.get(name);
-  return values.length === 0 ? undefined : values.join(', ');
+  return metadata.get(name)[0]?.toString();
 }
