@@ -1,10 +1,11 @@
 import type { Server } from '@grpc/grpc-js';
 import { options as optionTable, readOptions } from '../config.ts';
-import { Access, type AuthMode } from '../domain/access.ts';
+import { Access } from '../domain/access.ts';
 import { checkRange } from '../domain/range.ts';
-import { checkRepository, type Repository } from '../domain/repository.ts';
+import { checkRepository } from '../domain/repository.ts';
 import { UsersService, userHandlers } from '../grpc/users.ts';
-import { fanOut, type Observe } from '../telemetry/events.ts';
+import type { RequestListenerOptions } from '../rest/app.ts';
+import { fanOut } from '../telemetry/events.ts';
 
 export type { GrpcLimits } from '../grpc/app.ts';
 
@@ -13,17 +14,10 @@ interface AnyServer {
   addService(service: never, implementation: never): void;
 }
 
-export interface UsersServiceOptions {
-  /** An open store. The caller closes it. */
-  readonly repository: Repository;
-  /** The keys that the metadata `x-api-key` may hold. Default: none. */
-  readonly apiKeys?: readonly string[];
-  /** Which calls need a key. Default: `none`. */
-  readonly auth?: AuthMode;
+export interface UsersServiceOptions
+  extends Pick<RequestListenerOptions, 'repository' | 'apiKeys' | 'auth' | 'observe'> {
   /** Maximum number of concurrent calls; more fail with RESOURCE_EXHAUSTED. Default: 10,000. */
   readonly maxInFlight?: number;
-  /** Receives every event. Default: none. */
-  readonly observe?: Observe;
 }
 
 const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight', 'observe'];
