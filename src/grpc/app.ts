@@ -4,12 +4,15 @@ import type { SecureContextOptions } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Repository } from '../domain/repository.ts';
 import { reportCalls, type UnaryOptions } from './call.ts';
+import { PacedSocket, type Pacer } from './paced-socket.ts';
 import { addHealth, addReflection, type OpenStreams } from './standard-services.ts';
+import { limitStreams } from './stream-limits.ts';
 import { UsersService, userHandlers } from './users.ts';
 
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
   readonly limits: GrpcLimits;
+  readonly pacer: Pacer;
   /** Returns the settings of new connections, the same object until they change. Default: no TLS. */
   readonly tls?: () => SecureContextOptions | undefined;
 }
@@ -40,7 +43,7 @@ const handshakeTimeoutMs = 10_000;
 
 /** Users, health and reflection. */
 export function createGrpcApp(options: GrpcOptions) {
-  const { limits } = options;
+  const { limits, observe, pacer } = options;
   const server = new Server({
     'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
     'grpc.max_receive_message_length': limits.maxMessageBytes,
@@ -51,28 +54,39 @@ export function createGrpcApp(options: GrpcOptions) {
     'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
     // The records of channelz for calls and connections grow without bound on a busy server.
     'grpc.enable_channelz': 0,
-    interceptors: [reportCalls(options.observe)],
+    interceptors: [reportCalls(observe)],
   });
   server.addService(UsersService, userHandlers(options.repository, options));
-  const streams: OpenStreams = new Set();
-  const setServing = addHealth(server, streams);
-  addReflection(server, streams);
+  const endless: OpenStreams = new Set();
+  const setServing = addHealth(server, endless);
+  addReflection(server, endless);
   let tls = options.tls?.();
   const credentials = new Credentials(tls);
+  /** The connection that HTTP/2 is reading. */
+  let reading: Socket | undefined;
   const injector = server.createConnectionInjector(credentials);
   return {
     /** Serves a connection, from which nothing has been read. */
-    accept(socket: Duplex) {
+    accept(socket: Socket) {
       const latest = options.tls?.();
       if (latest !== undefined && latest !== tls) credentials.updateSecureContextOptions(latest);
       tls = latest;
+      const paced = new PacedSocket(socket, pacer);
+      // HTTP/2 opens streams in the listener that the injector adds. Listeners run in the order in which they were added.
+      paced.on('data', () => {
+        reading = socket;
+      });
       // HTTP/2 accepts any Duplex, but the type of grpc-js does not.
-      injector.injectConnection(socket as Socket);
+      injector.injectConnection(paced as Duplex as Socket);
+      paced.on('data', () => {
+        reading = undefined;
+      });
     },
+    streams: limitStreams(() => reading, observe, limits.maxMessageBytes),
     setServing,
     /** Asks all clients to close their connections after their calls; call it again for later TLS handshakes. */
     drain() {
-      for (const end of streams) end();
+      for (const end of endless) end();
       injector.destroy();
     },
   };

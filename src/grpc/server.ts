@@ -1,8 +1,6 @@
 import { addAbortListener, once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import type { GrpcApp, GrpcOptions } from './app.ts';
-import { PacedSocket, type Pacer } from './paced-socket.ts';
-import { limitStreams } from './stream-limits.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
@@ -15,7 +13,6 @@ const unavailable = 14;
 export interface GrpcServerOptions extends GrpcOptions {
   /** Maximum number of open connections; 0 for no limit. */
   readonly maxConnections: number;
-  readonly pacer: Pacer;
 }
 
 /**
@@ -28,9 +25,6 @@ export class GrpcServer {
   readonly server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   readonly #options: GrpcServerOptions;
   readonly #sockets = new Set<Socket>();
-  readonly #streams: ReturnType<typeof limitStreams>;
-  /** The connection of this server that HTTP/2 is reading. */
-  #reading: Socket | undefined;
   #app: Promise<GrpcApp> | undefined;
   #loading: NodeJS.Timeout | undefined;
   #serving = false;
@@ -40,8 +34,6 @@ export class GrpcServer {
     this.server.on('error', (cause) => {
       if (this.server.listening) this.#reportFailure(cause);
     });
-    const { observe, limits } = options;
-    this.#streams = limitStreams(() => this.#reading, observe, limits.maxMessageBytes);
   }
 
   get connections(): number {
@@ -73,7 +65,7 @@ export class GrpcServer {
     // A lost client never closes its connection. `timeout` is emitted after each quiet time, also after the last call.
     for (const socket of this.#sockets)
       socket.setTimeout(Math.max(quietMs, idleMs)).on('timeout', () => {
-        if (!this.#streams.areOpen(socket)) socket.destroy();
+        if (!app?.streams.areOpen(socket)) socket.destroy();
       });
     const idleUntil = performance.now() + idleMs;
     const timer = setInterval(() => {
@@ -84,11 +76,11 @@ export class GrpcServer {
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, sweepEveryMs);
     await closed.finally(() => clearInterval(timer));
-    await this.#streams.end();
+    await app?.streams.end();
   }
 
   async #accept(socket: Socket): Promise<void> {
-    const { maxConnections, observe, pacer } = this.#options;
+    const { maxConnections, observe } = this.#options;
     if (maxConnections > 0 && this.#sockets.size >= maxConnections) {
       const reason = 'too many connections are open';
       observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
@@ -102,15 +94,7 @@ export class GrpcServer {
     try {
       const app = await this.#load();
       if (socket.destroyed) return;
-      const paced = new PacedSocket(socket, pacer);
-      // HTTP/2 opens streams in the listener that `accept` adds. Listeners run in the order in which they were added.
-      paced.on('data', () => {
-        this.#reading = socket;
-      });
-      app.accept(paced);
-      paced.on('data', () => {
-        this.#reading = undefined;
-      });
+      app.accept(socket);
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();

@@ -159,10 +159,9 @@ test('a connection ends with a failure when its server cannot be created, and th
   const events: ServiceEvent[] = [];
   const cause = new Error('a module is missing');
   const limits = t.mock.fn(() => readOptions({}).grpcLimits);
-  // The constructor of the server reads them first.
   limits.mock.mockImplementationOnce(() => {
     throw cause;
-  }, 1);
+  });
   const options = {
     ...serverOptions,
     observe: (event: ServiceEvent) => events.push(event),
