@@ -12,9 +12,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { missingHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
+import { noHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
 import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
-import { missingPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
+import { noPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { endWith, readArguments } from './harness/arguments.ts';
@@ -158,8 +158,7 @@ async function checkKilledProcess(url: string, victim: ServiceProcess | undefine
   return ledger.compare(await allUsers(url));
 }
 
-const missing =
-  (values.pgbouncer && (await missingPgBouncer())) || (values.haproxy && (await missingHaproxy()));
+const missing = (values.pgbouncer && noPgBouncer) || (values.haproxy && noHaproxy);
 if (missing) {
   console.log(`skipped: ${missing}`);
   process.exit();

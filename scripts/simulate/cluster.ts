@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { openForwarder } from '../../test/kit/forwarder.ts';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { usersClient } from '../../test/kit/grpc.ts';
-import { missingPgBouncer, startPgBouncer } from '../../test/kit/pgbouncer.ts';
+import { noPgBouncer, startPgBouncer } from '../../test/kit/pgbouncer.ts';
 import { startPostgres } from '../../test/kit/postgres.ts';
 import { isOk, RestartableService } from '../harness/process.ts';
 import type { Plan } from './plan.ts';
@@ -87,7 +87,7 @@ async function openPostgres({ pooler, ...plan }: Plan['store'], stack: AsyncDisp
   const standby = plan.standby === 'none' ? undefined : await postgres.createStandby();
   if (standby !== undefined) await primary.commitOnStandby();
   let url = primary.url(database, network.port);
-  if (pooler && (await missingPgBouncer()) === false) {
+  if (pooler && noPgBouncer === false) {
     url = (await startPgBouncer((end) => stack.defer(end), url)).through(url);
   } else if (plan.standby === 'hosts') {
     url = url.replace(`:${network.port}/`, `:${network.port},127.0.0.1:${standby?.port}/`);

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { listen } from '../support/listen.ts';
 import { type ClientModule, type ConnectionModule, loadModule } from './modules.ts';
 
 const { createClient, sendWithId, isOwnRequest } = loadModule<ClientModule>('console/api/client.js');
@@ -12,11 +11,7 @@ const log = { start: () => ({ end: () => undefined, cancel: () => undefined }) }
 
 /** The address of a server with this listener. */
 async function serve(t: TestContext, listener: RequestListener): Promise<URL> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  t.after(() => server.close().closeAllConnections());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  return new URL(`http://127.0.0.1:${port}/users`);
+  return new URL('/users', (await listen(t, createServer(listener))).http);
 }
 
 test('console: a cancelled request does not report an outage', async (t) => {

@@ -18,14 +18,13 @@ test('a page of another host name that resolves to the service cannot read from 
   skip: noBrowser,
 }, async (t) => {
   const { port } = await startService(t, { allowedHosts: [] });
-  const other = createServer((_, response) => response.end('<title>evil</title>'));
-  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-  t.after(() => other.close());
-  const address = other.address();
-  assert.ok(typeof address === 'object' && address !== null);
+  const other = await listen(
+    t,
+    createServer((_, response) => response.end('<title>evil</title>')),
+  );
   const page = await (await launchBrowser()).newPage();
   t.after(() => page.close());
-  await page.goto(`http://${evil}:${address.port}/`);
+  await page.goto(`http://${evil}:${other.port}/`);
   assert.equal(await page.title(), 'evil', 'the host name must resolve to the loopback address');
   assert.equal((await page.goto(`http://${evil}:${port}/`))?.status(), 421);
   const read = await page.evaluate(async () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, constants, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,13 +11,7 @@ import { until } from './until.ts';
 const program = '/usr/sbin/haproxy';
 
 /** The reason to skip tests with HAProxy, or `false`. */
-export async function missingHaproxy(): Promise<string | false> {
-  const found = await access(program, constants.X_OK).then(
-    () => true,
-    () => false,
-  );
-  return found ? false : `${program} is not installed`;
-}
+export const noHaproxy: string | false = existsSync(program) ? false : `${program} is not installed`;
 
 /** Starts an HAProxy that forwards the PostgreSQL protocol to the server at a URL. */
 export async function startHaproxy(

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, chmod, constants, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
@@ -9,13 +10,7 @@ import { findNobody } from './postgres-binaries.ts';
 const program = '/usr/sbin/pgbouncer';
 
 /** The reason to skip tests with PgBouncer, or `false`. */
-export async function missingPgBouncer(): Promise<string | false> {
-  const found = await access(program, constants.X_OK).then(
-    () => true,
-    () => false,
-  );
-  return found ? false : `${program} is not installed`;
-}
+export const noPgBouncer: string | false = existsSync(program) ? false : `${program} is not installed`;
 
 export interface PgBouncer {
   /** The URL of a database, through the pooler. */

@@ -9,7 +9,7 @@ import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
 import type { ExamineOptions } from '../../../src/storage/tools.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
-import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
+import { noPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
@@ -20,7 +20,6 @@ const durable = { fsync: 'on', full_page_writes: 'on' };
 const postgres = await startPostgres(durable);
 after(() => postgres.close());
 const createDatabase = preparedDatabases(postgres);
-const withoutPooler = await missingPgBouncer();
 
 /** The problems found at a URL, without the names of hosts. */
 async function problemsOf(url: string, options?: ExamineOptions): Promise<string[]> {
@@ -427,7 +426,7 @@ describe('the examination of a PostgreSQL database', () => {
     ['synchronous_commit', 'off'],
     ['client_min_messages', 'error'],
   ] as const) {
-    it(`reports ${setting} = ${value} only behind a pooler`, { skip: withoutPooler }, async (t) => {
+    it(`reports ${setting} = ${value} only behind a pooler`, { skip: noPgBouncer }, async (t) => {
       const url = await createDatabase();
       await set(t, url, setting, value);
       assert.deepEqual(await problemsOf(url), []);
@@ -438,7 +437,7 @@ describe('the examination of a PostgreSQL database', () => {
   }
 
   it('reports sessions of a pooler whose statements have no time limit', {
-    skip: withoutPooler,
+    skip: noPgBouncer,
   }, async (t) => {
     const url = await createDatabase();
     const { through } = await startPgBouncer((end) => t.after(end), url);

@@ -12,17 +12,15 @@ import { testUsers } from '../../../src/conformance/users.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { identityAt } from '../../../src/storage/postgres/tools.ts';
-import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
+import { noPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { runCommand } from '../../support/command.ts';
 import { kindOf } from '../../support/outcome.ts';
 import { contractStores } from './contract.ts';
 
-const skip = await missingPgBouncer();
-
-describe('PgBouncer in transaction mode', { skip }, async () => {
-  if (skip !== false) return;
+describe('PgBouncer in transaction mode', { skip: noPgBouncer }, async () => {
+  if (noPgBouncer !== false) return;
   const postgres = await startPostgres({ max_connections: '300' });
   const bouncer = await startPgBouncer(after, postgres.server.url());
   after(() => postgres.close());

@@ -13,7 +13,7 @@ import { recordKinds } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { identityAt } from '../../../src/storage/postgres/tools.ts';
-import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
+import { noHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
@@ -45,7 +45,6 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 }
 
 const shared = await postgres.createDatabase();
-const noHaproxy = await missingHaproxy();
 const haproxy = noHaproxy === false ? await startHaproxy(after, shared) : undefined;
 const createSchema = async () => {
   const url = await postgres.createSchema(shared);
