@@ -103,56 +103,24 @@ function isList(shape: Shape): shape is readonly [Shape] {
   return Array.isArray(shape);
 }
 
-interface Probe {
-  readonly httpGet: { readonly path: string; readonly port: string };
-  readonly periodSeconds: number;
-  readonly failureThreshold: number;
-}
-
-interface Manifests {
-  readonly Service: {
-    spec: { selector: object; ports: readonly { name: string; targetPort: string }[] };
-  };
-  readonly PodDisruptionBudget: {
-    spec: { maxUnavailable: number; unhealthyPodEvictionPolicy: string; selector: { matchLabels: object } };
-  };
-  readonly Deployment: {
-    spec: {
-      replicas: number;
-      selector: { matchLabels: object };
-      strategy: { rollingUpdate: { maxUnavailable: number } };
-      template: {
-        metadata: { labels: object };
-        spec: {
-          enableServiceLinks: boolean;
-          shareProcessNamespace: boolean;
-          terminationGracePeriodSeconds: number;
-          securityContext: { runAsNonRoot: boolean; runAsUser: number };
-          containers: readonly [
-            {
-              ports: readonly { name: string }[];
-              env: readonly { name: string; value?: string; valueFrom?: { secretKeyRef: SecretKey } }[];
-              startupProbe: Probe;
-              livenessProbe: Probe;
-              readinessProbe: Probe;
-            },
-          ];
-        };
-      };
-    };
-  };
-}
-
-interface SecretKey {
-  readonly name: string;
-  readonly key: string;
+interface Secret {
+  readonly secretKeyRef: { readonly name: string; readonly key: string };
 }
 
 describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml; set PYTHON` }, () => {
-  const documents: { kind: string; apiVersion: string; metadata: { name: string } }[] = skip
-    ? []
-    : JSON.parse(loaded.stdout);
-  const byKind = Object.fromEntries(documents.map((one) => [one.kind, one])) as unknown as Manifests;
+  const documents: { kind: string; apiVersion: string }[] = skip ? [] : JSON.parse(loaded.stdout);
+
+  /** The value at a path, such as `spec.replicas`, in the document of a kind. */
+  function at(kind: string, path: string): unknown {
+    const document: unknown = documents.find((one) => one.kind === kind);
+    return path.split('.').reduce((value, key) => Object(value)[key], document);
+  }
+  const ofPod = (path: string) => at('Deployment', `spec.template.spec.${path}`);
+  const ofContainer = (path: string) => ofPod(`containers.0.${path}`);
+  /** How long a probe may fail before it counts. */
+  const secondsOf = (probe: string) =>
+    Number(ofContainer(`${probe}.periodSeconds`)) * Number(ofContainer(`${probe}.failureThreshold`));
+  const environment = () => ofContainer('env') as { name: string; value?: string; valueFrom?: Secret }[];
 
   it('are YAML of known kinds, without keys that are unknown to Kubernetes', () => {
     assert.deepEqual(documents.map(({ kind }) => kind).sort(), Object.keys(shapes).sort());
@@ -164,64 +132,57 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
   });
 
   it('select the same copies, which have the ports of the services', () => {
-    const { Service, PodDisruptionBudget, Deployment } = byKind;
-    const { labels } = Deployment.spec.template.metadata;
-    assert.deepEqual(Deployment.spec.selector.matchLabels, labels);
-    assert.deepEqual(PodDisruptionBudget.spec.selector.matchLabels, labels);
-    assert.deepEqual(Service.spec.selector, labels);
-    const [{ ports, ...container }] = Deployment.spec.template.spec.containers;
-    const names = ports.map(({ name }) => name);
-    const { startupProbe, livenessProbe, readinessProbe } = container;
-    const asked = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.port);
-    for (const name of [...asked, ...Service.spec.ports.map(({ targetPort }) => targetPort)]) {
-      assert.ok(names.includes(name), name);
-    }
+    const labels = at('Deployment', 'spec.template.metadata.labels');
+    assert.ok(labels);
+    assert.deepEqual(at('Deployment', 'spec.selector.matchLabels'), labels);
+    assert.deepEqual(at('PodDisruptionBudget', 'spec.selector.matchLabels'), labels);
+    assert.deepEqual(at('Service', 'spec.selector'), labels);
+    const names = (ofContainer('ports') as { name: string }[]).map(({ name }) => name);
+    const asked = ['startup', 'liveness', 'readiness'].map((probe) =>
+      ofContainer(`${probe}Probe.httpGet.port`),
+    );
+    const targets = (at('Service', 'spec.ports') as { targetPort: string }[]).map((port) => port.targetPort);
+    for (const name of [...asked, ...targets]) assert.ok(names.includes(String(name)), String(name));
   });
 
   it('keep copies running while others stop', () => {
-    const { PodDisruptionBudget, Deployment } = byKind;
-    assert.ok(PodDisruptionBudget.spec.maxUnavailable < Deployment.spec.replicas);
-    assert.equal(Deployment.spec.strategy.rollingUpdate.maxUnavailable, 0);
+    const most = Number(at('PodDisruptionBudget', 'spec.maxUnavailable'));
+    assert.ok(most < Number(at('Deployment', 'spec.replicas')));
+    assert.equal(at('Deployment', 'spec.strategy.rollingUpdate.maxUnavailable'), 0);
   });
 
   it('let a node be drained also with a single copy, and while no copy is ready', () => {
-    const { maxUnavailable, unhealthyPodEvictionPolicy } = byKind.PodDisruptionBudget.spec;
-    assert.ok(maxUnavailable > 0);
-    assert.equal(unhealthyPodEvictionPolicy, 'AlwaysAllow');
+    assert.ok(Number(at('PodDisruptionBudget', 'spec.maxUnavailable')) > 0);
+    assert.equal(at('PodDisruptionBudget', 'spec.unhealthyPodEvictionPolicy'), 'AlwaysAllow');
   });
 
   it('remove a stopping copy from the load balancer before it stops serving, and give it time to drain', () => {
-    const { terminationGracePeriodSeconds: grace, containers } = byKind.Deployment.spec.template.spec;
-    const [{ env, readinessProbe, livenessProbe, startupProbe }] = containers;
     const seconds = (variable: string) =>
-      Number(env.find(({ name }) => name === variable)?.value ?? Number.NaN) / 1_000;
-    const { periodSeconds, failureThreshold } = readinessProbe;
-    assert.ok(periodSeconds * failureThreshold < seconds('DRAIN_DELAY_MS'));
+      Number(environment().find(({ name }) => name === variable)?.value) / 1_000;
+    assert.ok(secondsOf('readinessProbe') < seconds('DRAIN_DELAY_MS'));
+    const grace = Number(ofPod('terminationGracePeriodSeconds'));
     assert.ok(seconds('DRAIN_DELAY_MS') + seconds('DRAIN_TIMEOUT_MS') < grace);
-    assert.equal(readinessProbe.httpGet.path, '/health/ready');
-    for (const { httpGet } of [startupProbe, livenessProbe]) {
-      assert.equal(httpGet.path, '/health', 'a database failure must not restart copies');
+    assert.equal(ofContainer('readinessProbe.httpGet.path'), '/health/ready');
+    for (const probe of ['startupProbe', 'livenessProbe']) {
+      const path = ofContainer(`${probe}.httpGet.path`);
+      assert.equal(path, '/health', 'a database failure must not restart copies');
     }
   });
 
-  it('give a migration an hour before the startup probe ends it', () => {
-    const { periodSeconds, failureThreshold } =
-      byKind.Deployment.spec.template.spec.containers[0].startupProbe;
-    assert.ok(periodSeconds * failureThreshold >= 3_600);
-  });
+  it('give a migration an hour before the startup probe ends it', () =>
+    assert.ok(secondsOf('startupProbe') >= 3_600));
 
-  it('set no variables for other services, such as GRPC_PORT for one called grpc', () => {
-    assert.equal(byKind.Deployment.spec.template.spec.enableServiceLinks, false);
-  });
+  it('set no variables for other services, such as GRPC_PORT for one called grpc', () =>
+    assert.equal(ofPod('enableServiceLinks'), false));
 
-  it('do not run the service as process 1, for which a SIGTERM during the start is lost', () => {
-    assert.equal(byKind.Deployment.spec.template.spec.shareProcessNamespace, true);
-  });
+  it('do not run the service as process 1, for which a SIGTERM during the start is lost', () =>
+    assert.equal(ofPod('shareProcessNamespace'), true));
 
   it('run as a user who is not root, with the secret that README.md creates', () => {
-    const { securityContext, containers } = byKind.Deployment.spec.template.spec;
-    assert.ok(securityContext.runAsNonRoot && securityContext.runAsUser > 0);
-    const keys = containers[0].env.flatMap(({ valueFrom }) => (valueFrom ? [valueFrom.secretKeyRef] : []));
+    assert.ok(
+      ofPod('securityContext.runAsNonRoot') === true && Number(ofPod('securityContext.runAsUser')) > 0,
+    );
+    const keys = environment().flatMap(({ valueFrom }) => (valueFrom ? [valueFrom.secretKeyRef] : []));
     const page = readFileSync(join(deploy, 'README.md'), 'utf8');
     const [, secret] = /kubectl create secret generic (\S+)/.exec(page) ?? [];
     const literals = [...page.matchAll(/--from-literal=([\w-]+)=/g)].map(([, name]) => name);
