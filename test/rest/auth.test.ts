@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { after, describe, it, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { type AuthMode, authModes } from '../../src/domain/access.ts';
-import { createService } from '../../src/service/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -179,20 +178,6 @@ test('a key in another header, in the query or in a cookie is not accepted', asy
     assert.equal((await send(http, 'GET /private?x-api-key=right', { headers })).status, 401);
   }
 });
-
-for (const [what, options, message] of [
-  ['an unknown auth mode', { auth: 'write' as AuthMode }, /auth must be one of none, writes, all/],
-  ['an empty key', { apiKeys: [''] }, /keys? .*of visible ASCII characters/],
-  ['a key with a space', { apiKeys: ['a b'] }, /keys? .*of visible ASCII characters/],
-  ['a key that no header can contain', { apiKeys: ['ключ'] }, /keys? .*of visible ASCII characters/],
-] as const) {
-  test(`createService rejects ${what}`, () => {
-    assert.throws(
-      () => createService({ database: 'memory:', port: 0, grpcPort: false, ...options }),
-      message,
-    );
-  });
-}
 
 function json(headers: Readonly<Record<string, string | readonly string[]>>) {
   return { 'content-type': 'application/json', ...headers };

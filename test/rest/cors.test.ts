@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createService } from '../../src/service/service.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
@@ -162,20 +161,3 @@ test('with cors=*, pages of every origin may read the same response', async (t) 
     assert.equal(headers.vary, 'prefer');
   }
 });
-
-for (const origin of [
-  'app.example',
-  `${app}/`,
-  `${app}/x`,
-  'HTTPS://app.example',
-  'null',
-  '',
-  'https://*.example',
-  'file:///x',
-  'https://app.example:443',
-]) {
-  test(`the origin ${JSON.stringify(origin)}, which no browser sends, is rejected as an option`, () => {
-    const message = /^cors must be a list of \* or origins such as https:\/\/app\.example/;
-    assert.throws(() => createService({ cors: [app, origin] }), { name: 'TypeError', message });
-  });
-}
