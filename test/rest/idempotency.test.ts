@@ -106,7 +106,8 @@ for (const [line, body, otherBody, list] of creations) {
     'x'.repeat(256),
     'kéy',
   ];
-  for (const key of [...malformed, ['a', 'b'], ['"a"', '"b"']]) {
+  const keys = [...malformed, ['a', 'b'], ['"a"', '"b"']];
+  for (const key of line === 'POST /users' ? keys : keys.slice(0, 1)) {
     test(`${line}: the key ${JSON.stringify(key).slice(0, 20)} is malformed and returns 400`, async (t) => {
       const { http, size } = await start(t);
       const before = await size();

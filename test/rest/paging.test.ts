@@ -83,14 +83,14 @@ const beyond = 'page starts beyond 100000 rows: follow the "next" link and its c
 const sortRule = 'sort must be a comma list of FIELDS; - before a field sorts it in descending order';
 // One query for each message: the parser has its own tests.
 const refusals: readonly [query: string, message: string][] = [
+  ['sort=id%20desc', sortRule],
+  ['cursor=x', 'cursor does not belong to this list, filter and sort'],
   ['page=0', `page ${number}`],
   ['page=99999999999999999999', beyond],
   ['limit=101', `limit ${number} to 100`],
-  ['sort=id%20desc', sortRule],
   ['sort=id,-id', 'sort names id twice'],
   ['page=1&page=2', 'page must be given once'],
   ['page=1&cursor=x', 'page and cursor exclude each other'],
-  ['cursor=x', 'cursor does not belong to this list, filter and sort'],
   ['__proto__=1', '"__proto__" is not a known parameter'],
   ['a%0Ab=1', '"a\\nb" is not a known parameter'],
   [`${'x'.repeat(61)}=1`, `"${'x'.repeat(60)}…" is not a known parameter`],
@@ -98,11 +98,11 @@ const refusals: readonly [query: string, message: string][] = [
   ['%ff=1', 'the query has malformed percent-encoding'],
   ['page=%E0%A4', 'the query has malformed percent-encoding'],
 ];
-for (const [query, message] of refusals) {
-  for (const [path, fields] of [
-    ['/users', userFields],
-    ['/users/1/posts', postFields],
-  ] as const) {
+for (const [path, fields, rows] of [
+  ['/users', userFields, refusals],
+  ['/users/1/posts', postFields, refusals.slice(0, 2)],
+] as const) {
+  for (const [query, message] of rows) {
     test(`GET ${path}?${query} returns 400`, async (t) => {
       const { http } = await startWithUsers(t);
       const answer = await send(http, `GET ${path}?${query}`);
