@@ -93,11 +93,13 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
     });
 
     await t.test('the text of users is not changed by saving another field', async () => {
-      for (const [index, name] of names.entries()) {
+      // The markup, the mark of a direction and the spaces.
+      const saved = [0, 6, 8];
+      for (const index of saved) {
         await showView(page, `/users/${index + 1}`);
-        await page.locator('#detail-heading', { hasText: name }).waitFor();
+        await page.locator('#detail-heading', { hasText: names[index] ?? '' }).waitFor();
         const form = page.getByRole('form', { name: 'Edit user' });
-        assert.equal(await form.getByLabel('Name').inputValue(), name);
+        assert.equal(await form.getByLabel('Name').inputValue(), names[index]);
         await form.getByLabel('Role').fill('admin');
         await form.getByRole('button', { name: 'Save' }).click();
         await page.getByText('version 2').waitFor();
@@ -105,7 +107,7 @@ suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
       const { json } = await send(http, 'GET /users');
       assert.deepEqual(
         json,
-        names.map((name, index) => ({ id: index + 1, name, role: 'admin' })),
+        names.map((name, index) => ({ id: index + 1, name, role: saved.includes(index) ? 'admin' : role })),
       );
     });
   });
