@@ -863,7 +863,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     );
   });
 
-  test('are requested with growing pauses while the response is 429 or 503, and at once after an outage', async (t) => {
+  test('changes are requested with growing pauses while the response is 429 or 503, and at once after an outage', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank', { clock: true, fresh: true });
@@ -898,7 +898,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
   });
 
-  test('are requested again after 45 s without a response, and after 45 s without data on a lost connection', async (t) => {
+  test('changes are requested again after 45 s without a response, and after 45 s without data on a lost connection', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank', { clock: true, fresh: true });
@@ -934,7 +934,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(requests, 3);
   });
 
-  test('are not requested if the service keeps no changes', async (t) => {
+  test('changes are not requested if the service keeps no changes', async (t) => {
     const { http, events } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
@@ -951,7 +951,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
 suite('console: closing a tab', { skip: noBrowser }, () => {
   const open = useBrowser();
 
-  test('asks for confirmation only if there is unsaved text, except that of a deleted user who is not open', async (t) => {
+  test('a tab asks before it closes only if there is unsaved text, except that of a deleted user who is not open', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`, { fresh: true });

@@ -20,7 +20,7 @@ async function poll(page: Page): Promise<void> {
 suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('show health, readiness and request rates without the polls of the page', async (t) => {
+  test('the figures show health, readiness and request rates without the polls of the page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     // A window repeats all steps of its clock in each later page, and this test has many.
@@ -53,7 +53,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#latency-need', { hasText: 'p50 needs 10 requests a minute' }).waitFor();
   });
 
-  test('compare only counters of the same copy of the service', async (t) => {
+  test('the figures compare only counters of the same copy of the service', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank', { clock: true });
     // Two copies respond in turn, and the second one restarts after its second response.
@@ -87,7 +87,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#rate-peak', { hasText: /^peak \d{1,3}(\.\d+)?$/ }).waitFor();
   });
 
-  test('are not requested by two polls at the same time when the API key changes', async (t) => {
+  test('the figures are not requested by two polls at the same time when the API key changes', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
     const page = await open(t, `${http}/`, { clock: true });
     await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
@@ -116,7 +116,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     held.resolve();
   });
 
-  test('are requested rarely with a key that was refused, and at once with another key', async (t) => {
+  test('the figures are requested rarely with a key that was rejected, and at once with another key', async (t) => {
     const apiKeys = ['a-key', 'reader:read=r1'];
     const { http } = await startService(t, { auth: 'writes', apiKeys });
     const page = await open(t, 'about:blank', { clock: true, fresh: true });
@@ -148,7 +148,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(asked > 4, `${asked}`);
   });
 
-  test('show readiness and health separately, and the reason when there are no request rates', async (t) => {
+  test('the figures show readiness and health separately, and why there are no request rates', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');
     await page.route('**/health/ready', (route) =>
@@ -169,7 +169,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No figures: /metrics did not respond').waitFor();
   });
 
-  test('show their gaps on a page whose clock the test advances', async (t) => {
+  test('the gaps of the figures on a page whose clock the test advances', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`, { clock: true });
     await page.getByText('Healthy').waitFor();

@@ -40,7 +40,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     const page = await openReference(t, http);
 
     await t.test(
-      'shows and links every operation of the description under the name of its task',
+      'the page shows and links every operation of the description under the name of its task',
       async () => {
         const titles = operations.map(({ summary }) => summary).toSorted();
         assert.deepEqual((await page.locator('article h3').allTextContents()).toSorted(), titles);
