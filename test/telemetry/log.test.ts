@@ -129,13 +129,14 @@ describe('a log line', () => {
       log.flush();
       assert.match(log.lines().join('\n'), pretty);
     });
-    it(`a log line for a ${event.type} event is not printed when the log is off`, (t) => {
-      const log = start(t, 'off');
-      log.observe(event);
-      log.flush();
-      assert.deepEqual(log.writes, []);
-    });
   }
+
+  it('a log line is not printed for any event when the log is off', (t) => {
+    const log = start(t, 'off');
+    for (const [event] of rows) log.observe(event);
+    log.flush();
+    assert.deepEqual(log.writes, []);
+  });
 
   it('a log line for a failure contains all causes', (t) => {
     const log = start(t);
