@@ -309,35 +309,27 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     );
   });
 
-  test('a change is saved behind a proxy that alters entity tags', async (t) => {
+  // nginx weakens the tags of responses that it compresses. Apache and Caddy add the name of the coding.
+  test('a change is saved behind a proxy that makes entity tags W/"1-gzip"', async (t) => {
     const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank');
-    // nginx weakens the tags of responses that it compresses. Apache and Caddy add the name of the coding.
-    for (const [id, start, end] of [
-      [1, 'W/"', '"'],
-      [2, '"', '-gzip"'],
-      [3, 'W/"', '-gzip"'],
-    ] as const) {
-      await t.test(`a change is saved behind a proxy that makes entity tags ${start}1${end}`, async () => {
-        await addUsers(http, [{ name: 'Ada' }]);
-        await page.route(`**/users/${id}`, async (route) => {
-          const response = await route.fetch();
-          const { etag, ...headers } = response.headers();
-          const altered = etag?.replace(/"(.*)"/, `${start}$1${end}`);
-          await route.fulfill({ response, headers: { ...headers, ...(altered && { etag: altered }) } });
-        });
-        await page.goto(`${http}/#/users/${id}`);
-        await page.getByText(`User ${id} · version 1`).waitFor();
-        await page.getByText('No posts yet').waitFor();
-        await page.locator('#table-area[aria-busy="false"]').waitFor();
-        const requests = recordRequests(page);
-        await change(page, { Name: `Countess ${id}` });
-        await announced(page, `Saved Countess ${id}`);
-        await page.getByText('version 2').waitFor();
-        assert.deepEqual(methodsOf(requests), ['PATCH']);
-        assert.deepEqual(await readUser(http, id), { id, name: `Countess ${id}` });
-      });
-    }
+    await page.route('**/users/1', async (route) => {
+      const response = await route.fetch();
+      const { etag, ...headers } = response.headers();
+      const altered = etag?.replace(/"(.*)"/, 'W/"$1-gzip"');
+      await route.fulfill({ response, headers: { ...headers, ...(altered && { etag: altered }) } });
+    });
+    await page.goto(`${http}/#/users/1`);
+    await page.getByText('User 1 · version 1').waitFor();
+    await page.getByText('No posts yet').waitFor();
+    await page.locator('#table-area[aria-busy="false"]').waitFor();
+    const requests = recordRequests(page);
+    await change(page, { Name: 'Countess' });
+    await announced(page, 'Saved Countess');
+    await page.getByText('version 2').waitFor();
+    assert.deepEqual(methodsOf(requests), ['PATCH']);
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Countess' });
   });
 });
 
