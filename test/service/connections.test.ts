@@ -98,7 +98,7 @@ for (const secure of [false, true]) {
       if (!String(answer).startsWith('HTTP/1.1 200')) other.destroy();
       return !isOpen(idle) && !isOpen(silent);
     };
-    await until(replaceIdle, 'both idle connections are closed');
+    await until(replaceIdle, 'both idle connections are closed', 60_000);
     busy.write('{}');
     const [answer] = await once(busy, 'data');
     assert.match(String(answer), /^HTTP\/1.1 200/);
