@@ -16,38 +16,7 @@ describe('parseId', () => {
     it(`reads ${show(value)}`, () => assert.equal(parseId('user', value), id));
   }
 
-  for (const value of [
-    '',
-    '0',
-    '-1',
-    '+1',
-    '01',
-    '00',
-    '1.0',
-    '1.5',
-    '1e3',
-    '0x10',
-    ' 1',
-    '1 ',
-    '1\n',
-    '\n1',
-    '١',
-    '１',
-    'abc',
-    'NaN',
-    'Infinity',
-    'null',
-    '1,2',
-    '1_000',
-    '%31',
-    '1;',
-    0,
-    -1,
-    1.5,
-    Number.NaN,
-    -maxId,
-    Number.NEGATIVE_INFINITY,
-  ]) {
+  for (const value of ['', '0', '-1', '01', '1.0', '1e3', ' 1', '1\n', '١', 'abc', 0, -1, 1.5, Number.NaN]) {
     it(`rejects ${show(value)}`, () => refuses(() => parseId('user', value), 'id'));
   }
 
@@ -62,29 +31,7 @@ describe('parseRole', () => {
   for (const role of ['a', 'admin', 'a1', 'a-b_c', 'z9-', 'a_', 'x'.repeat(50)]) {
     it(`accepts ${show(role)}`, () => assert.equal(parseRole(role), role));
   }
-  for (const role of [
-    '',
-    'A',
-    'Admin',
-    '1a',
-    '-a',
-    '_a',
-    'a b',
-    'a.b',
-    'a\n',
-    '\na',
-    ' a',
-    'é',
-    'ａ',
-    'x'.repeat(51),
-    'a\u0000',
-    1,
-    true,
-    null,
-    undefined,
-    ['a'],
-    {},
-  ]) {
+  for (const role of ['', 'A', '1a', 'a b', 'a\n', ' a', 'é', 'x'.repeat(51), 1, null, ['a']]) {
     it(`rejects ${show(role)}`, () => refuses(() => parseRole(role), 'role'));
   }
 });
@@ -94,32 +41,19 @@ const badBodies: readonly (readonly [body: unknown, culprit: string])[] = [
   [undefined, 'the body'],
   [null, 'the body'],
   ['Ada', 'the body'],
-  [1, 'the body'],
-  [true, 'the body'],
   [[], 'the body'],
-  [[{ name: 'Ada' }], 'the body'],
   [{ name: 1 }, 'name'],
   [{ name: null }, 'name'],
-  [{ name: ['Ada'] }, 'name'],
-  [{ name: { first: 'Ada' } }, 'name'],
-  [{ name: '' }, 'name'],
   [{ name: ' ' }, 'name'],
   [{ name: 'a\nb' }, 'name'],
-  [{ name: '\u0000' }, 'name'],
-  [{ name: '\ud83d' }, 'name'],
   [{ name: 'x'.repeat(201) }, 'name'],
-  [{ name: '😀'.repeat(201) }, 'name'],
-  [{ name: 'Ada', role: '' }, 'role'],
   [{ name: 'Ada', role: 'Admin' }, 'role'],
   [{ name: 'Ada', role: 1 }, 'role'],
-  [{ name: 'Ada', role: ['admin'] }, 'role'],
   [{ name: 'Ada', version: 1 }, '"version"'],
   [{ name: 'Ada', Name: 'Ada' }, '"Name"'],
-  [{ name: 'Ada', '': 1 }, '""'],
   [{ name: 'Ada', 'a"\n': 1 }, '"a\\"\\n"'],
   [JSON.parse('{"name":"Ada","__proto__":{"role":"admin"}}'), '"__proto__"'],
   [{ name: 'Ada', constructor: {} }, '"constructor"'],
-  [{ name: 'Ada', toString: 1 }, '"toString"'],
 ];
 
 /** Bodies that only operations with required fields reject. */
