@@ -36,12 +36,10 @@ export const copy: Command = {
     if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
     checkedUrl({ label: '--from', text: fromUrl });
     checkedUrl({ label: '--to', text: toUrl });
-    const [from, to] = [persistentOf(fromUrl), persistentOf(toUrl)];
+    if (fromUrl === toUrl) throw new UsageError('--from and --to are the same store');
+    for (const url of [fromUrl, toUrl]) checkPersistent(url);
     await using source = await openPersistent(fromUrl, stderr, { mustExist: true });
     await using target = await openPersistent(toUrl, stderr);
-    if ((await from.identify(fromUrl)) === (await to.identify(toUrl)))
-      throw new UsageError('--from and --to lead to the same store');
-
     // Before the first record is read: at the end, another position reveals a write during the copy.
     const position = await source.changes?.position();
     const summary = await source.summary();
@@ -85,7 +83,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 
 /** Opens a store for a command that reads or writes all of it. */
 export async function openPersistent(url: string, stderr: Writable, options?: StoreOptions): Promise<Store> {
-  persistentOf(url);
+  checkPersistent(url);
   // One statement counts all records of a large store, or adds thousands.
   const statementTimeoutMs = 3_600_000;
   return await openStore(url, { statementTimeoutMs, onWarning: warnTo(stderr), ...options });
@@ -93,11 +91,10 @@ export async function openPersistent(url: string, stderr: Writable, options?: St
 
 const warnTo = (stderr: Writable) => (message: string) => stderr.write(`users-service: ${message}\n`);
 
-/** What commands do with a store. Throws a `UsageError` for one whose records end with its process. */
-function persistentOf(url: string) {
-  const persistent = schemeOf(url)?.persistent;
-  if (persistent === undefined) throw new UsageError(`${url} loses its records when its process ends`);
-  return persistent;
+/** Throws a `UsageError` for a store whose records end with its process. */
+function checkPersistent(url: string): void {
+  if (schemeOf(url)?.persistent === undefined)
+    throw new UsageError(`${url} loses its records when its process ends`);
 }
 
 export const exportRecords: Command = {
@@ -168,7 +165,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdin, stdout, stderr } = context;
     const url = databaseUrl(flags, env);
-    persistentOf(url);
+    checkPersistent(url);
     await using removing = cleanUps(context);
     const input = path === '-' ? stdin : await openStream(path);
     const file = input === undefined ? path : await spool(input, removing);

@@ -43,7 +43,6 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
     persistent: {
-      identify: async (url) => (await import('./sqlite/file.ts')).identityAt(sqlitePath(url)),
       examine: async (url, options) =>
         (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url), options?.processes),
       examineSharing: async (...args) => (await import('./sqlite/examine.ts')).examineVersion(...args),
@@ -59,7 +58,6 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     persistent: {
-      identify: async (url) => (await import('./postgres/tools.ts')).identityAt(url),
       examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
       scratch: async (url) => (await import('./postgres/tools.ts')).openPostgresScratch(url),
     },

@@ -3,8 +3,6 @@ import { platform } from 'node:os';
 
 /** What commands do with a store whose data outlives its process. */
 export interface StoreTools {
-  /** A text that only this store has, whatever its URL; `undefined` if there is no store. */
-  readonly identify: (url: string) => Promise<string | undefined>;
   /** Examines a store, or standbys, without changing it. */
   readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
   /** Examines whether this number of processes may write to one store; absent if any number may. */

@@ -792,20 +792,6 @@ describe('copy', () => {
     assert.deepEqual((await target.summary()).posts, { count: 0, lastId: 0 });
   });
 
-  for (const what of ['empty', 'filled']) {
-    it(`refuses a target that is the ${what} database of the source at another URL`, async (t) => {
-      const from = await createDatabase();
-      const to = from.replace(/^postgres(ql)?:/, (scheme) =>
-        scheme === 'postgres:' ? 'postgresql:' : 'postgres:',
-      );
-      const store = closeAfter(t, await openStore(from));
-      if (what === 'filled') await store.users.create({ name: 'Ada' });
-      const { code, stdout, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
-      assert.deepEqual([code, stdout], [2, '']);
-      assert.match(stderr, /^users-service: --from and --to lead to the same store$/m);
-    });
-  }
-
   for (const command of ['copy', 'export']) {
     it(`fails like every ${command} of a database of another program, and creates no table there`, async (t) => {
       const url = await createDatabase();
@@ -843,21 +829,17 @@ describe('copy', () => {
     });
   });
 
-  for (const what of ['empty', 'filled']) {
-    it(`refuses a target that leads to the ${what} file of the source`, async () => {
-      const folder = temporaryFolder();
-      const path = join(folder, 'users.db');
-      if (what === 'filled') await fillStore(`sqlite:${path}`);
-      else await (await openStore(`sqlite:${path}`)).close();
-      await symlink(path, join(folder, 'link.db'));
-      const others = [path, `//${path}`, `${folder}/./users.db`, `${folder}/link.db`];
-      for (const other of others.map((name) => `sqlite:${name}`)) {
-        const { code, stderr } = await runCommand(['copy', '--from', `sqlite:${path}`, '--to', other]);
-        const message = 'users-service: --from and --to lead to the same store\n';
-        assert.deepEqual([code, stderr], [2, message], other);
-      }
-    });
-  }
+  it('changes nothing in a store that is the source too, at another URL', async (t) => {
+    const { folder, a } = await filledStore();
+    const store = closeAfter(t, await openStore(a));
+    const stateOf = async () => [await store.summary(), await store.changes?.position()];
+    const before = await stateOf();
+    const link = join(folder, 'link.db');
+    await symlink(a.slice('sqlite:'.length), link);
+    const { code, stderr } = await runCommand(['copy', '--from', a, '--to', `sqlite:${link}`]);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(await stateOf(), before);
+  });
 
   const wrong: readonly (readonly [args: string[], message: RegExp, code: number])[] = [
     [[], /usage: users-service copy/, 2],
@@ -867,6 +849,7 @@ describe('copy', () => {
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
     [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: loses its records when its process ends/, 2],
+    [['--from', 'sqlite:x.db', '--to', 'sqlite:x.db'], /--from and --to are the same store$/m, 2],
     [['--from', 'sqlite:x.db', '--to', 'memory:'], /memory: loses its records when its process ends/, 2],
     [['--from', 'postgres://u:hunter2@127.0.0.1:1/x', '--to', 'sqlite:x.db'], /127\.0\.0\.1/, 1],
   ];

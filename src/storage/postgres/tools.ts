@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { storeClosed } from '../../domain/errors.ts';
 import { readStoreNumbers } from '../options.ts';
 import type { Scratch } from '../tools.ts';
-import { firstOf } from './connection.ts';
 import { loadDriver, parseHosts } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
 
@@ -16,15 +15,10 @@ const limits = readStoreNumbers({
   idleInTransactionTimeoutMs: 60_000,
 });
 
-/** Opens a pool of one connection. */
-async function openToolPool(url: string): Promise<PostgresPool> {
+export async function openPostgresScratch(url: string): Promise<Scratch> {
   const { Client } = await loadDriver();
   const createClient = (connectionString: string) => new Client({ connectionString });
-  return new PostgresPool({ ...limits, createClient, warn: () => {}, ...parseHosts(Client, url) });
-}
-
-export async function openPostgresScratch(url: string): Promise<Scratch> {
-  const pool = await openToolPool(url);
+  const pool = new PostgresPool({ ...limits, createClient, warn: () => {}, ...parseHosts(Client, url) });
   const schemas = new Map<string, string>();
   let isRemoved = false;
   return {
@@ -55,14 +49,4 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
       }
     },
   };
-}
-
-/** What only the store at a URL has: the time at which its server started, the database, and the table of users. */
-export async function identityAt(url: string): Promise<string> {
-  const pool = await openToolPool(url);
-  const text = `
-    SELECT concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
-      current_database(), 'users'::regclass::oid) AS identity`;
-  const reading = pool.read<{ identity: string }>({ text }, []).finally(() => pool.close());
-  return firstOf(await reading).identity;
 }

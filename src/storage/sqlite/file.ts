@@ -189,7 +189,7 @@ export function watchFiles(files: OpenFiles, isLogUnused: () => boolean) {
 }
 
 /** The device and the inode number of the file at a path; `undefined` if it is missing. */
-export function identityAt(path: string): string | undefined {
+function identityAt(path: string): string | undefined {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats && `${stats.dev} ${stats.ino}`;
 }

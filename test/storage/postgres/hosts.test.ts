@@ -8,7 +8,7 @@ import { feedOf } from '../../../src/conformance/follow.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { identityAt, openPostgresScratch } from '../../../src/storage/postgres/tools.ts';
+import { openPostgresScratch } from '../../../src/storage/postgres/tools.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
@@ -178,16 +178,6 @@ describe('a store with several hosts', async () => {
     const error = { kind: 'unavailable', message: 'a standby cannot read the feed of changes' };
     await assert.rejects(feedOf(store).position(), error);
     await assert.rejects(feedOf(store).read({ after: 0, limit: 1 }), error);
-  });
-
-  it('is recognized at a URL that lists a standby before the primary', async (t) => {
-    await open(t, urlOf(primary));
-    assert.equal(await identityAt(urlOf(standby, primary)), await identityAt(urlOf(primary)));
-  });
-
-  it('is not taken for another server with the same database and tables', async (t) => {
-    await open(t, urlOf(primary));
-    assert.notEqual(await identityAt(urlOf(standby)), await identityAt(urlOf(primary)));
   });
 
   it('is not left by a tool whose statement takes as long as creating many schemas does', async (t) => {

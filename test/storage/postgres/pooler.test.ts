@@ -11,7 +11,6 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { testUsers } from '../../../src/conformance/users.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { identityAt } from '../../../src/storage/postgres/tools.ts';
 import { noPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
@@ -135,14 +134,6 @@ describe('PgBouncer in transaction mode', { skip: noPgBouncer }, async () => {
     const session = await openSession(t, bouncer.through(url));
     const rows = await session.query('SHOW statement_timeout');
     assert.deepEqual(rows, [{ statement_timeout: '0' }]);
-  });
-
-  it('does not hide that two URLs lead to the same tables', async (t) => {
-    const { url } = await open(t);
-    assert.equal(await identityAt(url), await identityAt(bouncer.through(url)));
-    assert.equal(await identityAt(bouncer.through(url)), await identityAt(bouncer.through(url)));
-    const { url: other } = await open(t);
-    assert.notEqual(await identityAt(bouncer.through(other)), await identityAt(bouncer.through(url)));
   });
 
   it('in statement mode can be the source of a copy', async (t) => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { after, describe, it, type TestContext } from 'node:test';
@@ -12,7 +11,6 @@ import { DomainError } from '../../../src/domain/errors.ts';
 import { recordKinds } from '../../../src/domain/record.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { identityAt } from '../../../src/storage/postgres/tools.ts';
 import { noHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
@@ -73,22 +71,6 @@ const versions: Readonly<Record<number, string>> = {
     UPDATE meta SET value = '2' WHERE name = 'schema_version';
     DELETE FROM meta WHERE name = 'cursor_secret'`,
 };
-
-it('recognizes the same tables at the URL of another user, and those of another schema or database', async (t) => {
-  const { url } = await open(t);
-  const role = `reader_${randomBytes(6).toString('hex')}`;
-  await queryAt(url, `CREATE ROLE ${role} LOGIN PASSWORD 'secret'`);
-  t.after(() => queryAt(url, `DROP ROLE ${role}`));
-  await queryAt(url, `ALTER ROLE ${role} SET default_transaction_read_only = on`);
-  const reader = Object.assign(new URL(url), { username: role, password: 'secret' }).href;
-  assert.equal(await identityAt(reader), await identityAt(url));
-  const sessions = () => queryAt(url, `SELECT FROM pg_stat_activity WHERE usename = '${role}'`);
-  await until(async () => (await sessions()).length === 0, 'its connections are closed');
-  const schema = await postgres.createSchema(url);
-  await (await openPostgresStore(schema, patient)).close();
-  assert.notEqual(await identityAt(schema), await identityAt(url));
-  assert.notEqual(await identityAt(await createDatabase()), await identityAt(url));
-});
 
 describe('opening a PostgreSQL store', () => {
   it('works for four processes that start at once on an empty database', async () => {
