@@ -1,9 +1,9 @@
 import { type Config, optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
-import { authority, tryPort } from '../service/ports.ts';
+import { tryPort } from '../service/ports.ts';
 import { schemeOf } from '../storage/open.ts';
 import { examineMode, type Finding, fail, ok, warn } from '../storage/tools.ts';
-import { beginningOf, type Command, printResult } from './command-line.ts';
+import { type Command, printResult } from './command-line.ts';
 import { describeError, isInvalid, UsageError } from './errors.ts';
 import { examineHeap, examineOpenFiles, examineStandbys, fileExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
@@ -79,8 +79,7 @@ function failed(error: unknown, option = ''): Finding[] {
   return [fail(option + describeError(error), advice)];
 }
 
-async function examinePorts({ host, port, ...config }: Config): Promise<Finding[]> {
-  const { 'grpc-port': grpcPort, 'tls-key': key } = config;
+async function examinePorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<Finding[]> {
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -96,16 +95,8 @@ async function examinePorts({ host, port, ...config }: Config): Promise<Finding[
   const http = await examine('port', port);
   const findings = grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
   // A service has both of its ports or neither, so a free port shows that another program uses the other one.
-  const isFree = findings.some(({ what }) => what.endsWith(' is free'));
-  // With TLS, any program passes for the service, because a certificate may be for other names than the host.
-  const isUnknown = port === 0 || key !== undefined;
-  const url = `http://${authority(host, port)}/health`;
-  const health = async () => beginningOf(await fetch(url, { signal: AbortSignal.timeout(5_000) }));
-  // The Fetch standard blocks some ports, such as 6000. A service may have one, but cannot be asked.
-  const isService = async () =>
-    ['{"ok":true}', 'Error: bad port'].includes(await health().catch(({ cause }) => String(cause)));
-  const mayRun = !isFree && (isUnknown || (await isService()));
+  const mayRun = !findings.some(({ what }) => what.endsWith(' is free'));
   return findings.map((one) =>
-    mayRun && one.what.endsWith(inUse) ? ok(`${one.what}, which is right while this service runs`) : one,
+    mayRun && one.what.endsWith(inUse) ? ok(`${one.what}, which is right only while this service runs`) : one,
   );
 }
