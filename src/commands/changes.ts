@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError, unlessAborted } from '../domain/errors.ts';
-import { type Arguments, beginningOf, type Command, onStop, write } from './command-line.ts';
+import { type Arguments, type Command, onStop, write } from './command-line.ts';
 import { describeError, failedAt, UsageError, usageOf } from './errors.ts';
 
 const help = `usage: users-service changes --url URL [options]
@@ -185,7 +185,7 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
 async function checkResponse(response: Response): Promise<void> {
   const { status, headers } = response;
   if (status === 200 && /^text\/event-stream *(;|$)/i.test(headers.get('content-type') ?? '')) return;
-  const reason = reasonOf(await beginningOf(response)) ?? 'not a stream of changes';
+  const reason = reasonOf(await response.text()) ?? 'not a stream of changes';
   const message = `${response.url} answers ${status}: ${reason}`;
   if (status === 410) throw new DomainError('gone', message);
   if (status >= 500 || status === 408 || status === 429) throw new DomainError('unavailable', message);

@@ -110,19 +110,6 @@ export async function printResult(stream: Writable, level: 'ok' | 'warn' | 'fail
   await print(stream, `${level.padEnd(5)} ${withoutPasswords(text)}\n`);
 }
 
-// Every response that a command must read to its end is shorter.
-const maxBodyLength = 65_536;
-
-/** The body of a response as text, or its beginning: another program than the service may send one without an end. */
-export async function beginningOf({ body }: Response): Promise<string> {
-  let text = '';
-  for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    text += chunk;
-    if (text.length > maxBodyLength) break;
-  }
-  return text;
-}
-
 /** Breaks a text of a help into lines of at most 80 columns, the width of many terminals. The first has no indent. */
 export function wrap(text: string, indent: string): string {
   return text.replaceAll(new RegExp(`(.{1,${80 - indent.length}})(?: |$)`, 'g'), `${indent}$1\n`).trim();

@@ -19,7 +19,6 @@ import { watchAbortListeners } from '../support/abort-listeners.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { quietProcess, runCommand } from '../support/command.ts';
 import { listen } from '../support/listen.ts';
-import { sendLongBody } from '../support/long-body.ts';
 import { recordPauses } from '../support/pauses.ts';
 import { startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary.ts';
@@ -327,15 +326,6 @@ describe('users-service changes', () => {
     const wrong = await runCommand(['changes', '--url', other]);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /answers 200: not a stream of changes$/m);
-  });
-
-  it('reads only the beginning of a long response that is not one of the service', async (t) => {
-    const sent = Promise.withResolvers<number>();
-    const url = await serve(t, (_, response) => sent.resolve(sendLongBody(response.writeHead(400))));
-    const { code, stderr } = await runCommand(['changes', '--url', url]);
-    assert.equal(code, 1);
-    assert.match(stderr, /answers 400: not a stream of changes$/m);
-    assert.ok((await sent.promise) < 32, `${await sent.promise} MiB`);
   });
 
   it('exits with 1 at an error that does not come from the connection', async (t) => {
