@@ -155,8 +155,7 @@ async function writeState(file: string, position: string): Promise<void> {
 async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
-  let isReading = true;
-  using timer = setTimeout(() => isReading && silence.abort(reason), silenceMs);
+  using timer = setTimeout(() => silence.abort(reason), silenceMs);
   // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps until the command ends.
   using _ = addAbortListener(signal, () => silence.abort());
   const response = await fetch(url, {
@@ -170,14 +169,11 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
   for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     const blocks = (rest + chunk).split('\n\n');
     rest = blocks.pop() ?? '';
-    isReading = false;
+    timer.refresh();
     // A line is `name: value`; that of a comment has no name.
     yield blocks.map((block) =>
       Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2))),
     );
-    // Printing may take longer than the silence that is allowed.
-    isReading = true;
-    timer.refresh();
   }
 }
 
