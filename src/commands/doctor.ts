@@ -35,7 +35,7 @@ export const doctor: Command = {
       () => examineHeap(parsed),
       () => examineFiles(parsed, files),
       () => examineDatabase(config),
-      () => examineStandbys(config).catch((error) => failed(error, '--read-database: ')),
+      () => examineStandbys(parsed).catch((error) => failed(error, '--read-database: ')),
       () => examinePorts(config),
     ];
     const levels = new Set<Finding['level']>();

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import type { Config } from '../config.ts';
 import { certificatesOf, fittingConnections } from '../service/service.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Finding, fail, ok, warn } from '../storage/tools.ts';
@@ -10,7 +9,7 @@ import type { ParsedConfig } from './settings.ts';
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
 export const fileExaminations = [examineCertificates, examineKeys];
-export const startExaminations = [...fileExaminations, examineOpenFiles, examineSharing];
+export const startExaminations = [...fileExaminations, examineOpenFiles, examineSharing, unreachableStandbys];
 
 /** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(
@@ -86,11 +85,9 @@ async function examineSharing({ config: { database, workers } }: ParsedConfig): 
 }
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
-export async function examineStandbys(
-  { 'read-database': url = '', workers: processes }: Config,
-  signal?: AbortSignal,
-): Promise<Finding[]> {
-  const options = { isStandby: true, processes, hasStandbys: true, signal };
+export async function examineStandbys({ config }: ParsedConfig): Promise<Finding[]> {
+  const { 'read-database': url = '', workers: processes } = config;
+  const options = { isStandby: true, processes, hasStandbys: true };
   const findings = (await schemeOf(url)?.persistent?.examine(url, options)) ?? [];
   return findings.map((finding) => ({
     ...finding,
@@ -100,8 +97,7 @@ export async function examineStandbys(
 }
 
 /** The standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
-export async function unreachableStandbys(config: Config, signal: AbortSignal): Promise<Finding[]> {
-  const findings = await examineStandbys(config, signal);
-  const unreachable = signal.aborted ? [] : findings.filter(({ isUnreachable }) => isUnreachable);
+async function unreachableStandbys(parsed: ParsedConfig): Promise<Finding[]> {
+  const unreachable = (await examineStandbys(parsed)).filter(({ isUnreachable }) => isUnreachable);
   return unreachable.map(({ what }) => warn(what, 'the primary serves its reads'));
 }

@@ -10,7 +10,7 @@ import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../te
 import type { WorkerLink } from '../workers/worker-link.ts';
 import { type Command, type CommandContext, onStop, packageVersion, print } from './command-line.ts';
 import { describeError, isInvalid, UsageError } from './errors.ts';
-import { fileExaminations, reportProblems, startExaminations, unreachableStandbys } from './examine.ts';
+import { fileExaminations, reportProblems, startExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';
 
@@ -123,13 +123,9 @@ async function runUntilStopped(
   // Without a log, still print the addresses: with port 0 there is no other way to learn them.
   else if (config.log === 'off')
     context.stdout.write(`listening on ${Object.values(addresses).join(' and ')}\n`);
-  const reporting = new AbortController();
-  const examinations = [...startExaminations, () => unreachableStandbys(config, reporting.signal)];
   // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
-  const reported = worker === undefined && reportProblems(parsed, files, log.observe, examinations);
+  const reported = worker === undefined && reportProblems(parsed, files, log.observe, startExaminations);
   await stopped;
-  // A standby that does not respond must not delay the stop.
-  reporting.abort();
   await Promise.all([reported, runner.stop()]);
 }
 

@@ -44,7 +44,6 @@ export interface ExamineOptions {
   readonly hasStandbys?: boolean;
   /** Whether they keep a feed of changes. Default: `true`. */
   readonly hasFeed?: boolean;
-  readonly signal?: AbortSignal | undefined;
 }
 
 export const ok = (what: string): Finding => ({ level: 'ok', what, remedy: '' });

@@ -16,7 +16,7 @@ import timers from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
-import { reportProblems, startExaminations, unreachableStandbys } from '../../src/commands/examine.ts';
+import { reportProblems, startExaminations } from '../../src/commands/examine.ts';
 import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
@@ -286,10 +286,10 @@ describe('a signal to the service', () => {
 
   it('standbys that cannot be examined are a failure event, and do not end the service', async () => {
     const url = 'postgres://users@127.0.0.1/users?sslmode=verify-full&sslrootcert=/missing/ca.pem';
-    const parsed = parseConfig({}, { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url });
+    const settings = { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url, MAX_CONNECTIONS: '1' };
     const found: ServiceEvent[] = [];
-    const examine = () => unreachableStandbys(parsed.config, new AbortController().signal);
-    await reportProblems(parsed, { apiKeys: [] }, (event) => found.push(event), [examine]);
+    const observe = (event: ServiceEvent) => found.push(event);
+    await reportProblems(parseConfig({}, settings), { apiKeys: [] }, observe, startExaminations);
     assert.deepEqual(
       found.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
       ["the database URL cannot be used: ENOENT: no such file or directory, open '/missing/ca.pem'"],

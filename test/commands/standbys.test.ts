@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { after, describe, it } from 'node:test';
 import { startPostgres } from '../kit/postgres.ts';
 import { printed, startProcess, withoutGrpc } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
-import { listen } from '../support/listen.ts';
 
 describe('the standbys of --read-database', async () => {
   const postgres = await startPostgres({ fsync: 'on', full_page_writes: 'on' });
@@ -55,20 +52,4 @@ describe('the standbys of --read-database', async () => {
       assert.deepEqual(warnings, [`${unreachable}; the primary serves its reads`]);
     });
   }
-
-  it('a stop of the service does not wait for one that does not respond', async (t) => {
-    const silent = createServer();
-    const { port } = await listen(t, silent);
-    const connected = once(silent, 'connection');
-    // The standby has 5 s to respond. In this process, these seconds never end.
-    const source = `const set = setTimeout;
-      globalThis.setTimeout = (f, ms, ...args) => set(f, ms === 5_000 ? 2 ** 31 - 1 : ms, ...args);`;
-    const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
-    const args = [...withoutGrpc, '--database', primary, '--read-database', urlOf(port)];
-    const running = await startProcess(t, args, { NODE_OPTIONS: preload });
-    await connected;
-    assert.equal(await running.end(), 0);
-    const warnings = running.lines.filter(({ event }) => event === 'warning');
-    assert.deepEqual(warnings, []);
-  });
 });

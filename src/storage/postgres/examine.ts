@@ -1,4 +1,3 @@
-import { addAbortListener } from 'node:events';
 import type { Client } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
@@ -48,10 +47,8 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, options: 
   const findings: Finding[] = [];
   const add = (finding: Finding) => findings.push({ ...finding, what: `${name}: ${finding.what}` });
   const warnOf = (problem: string) => add(warn(problem, 'change the settings of the server or of the role'));
-  const { signal } = options;
   const numbers = readStoreNumbers({ lockTimeoutMs: 2 * timeoutMs });
-  await connection.open({ ...numbers, writable: false, warn: warnOf }, timeoutMs, signal);
-  using _ = signal && addAbortListener(signal, () => connection.destroy());
+  await connection.open({ ...numbers, writable: false, warn: warnOf }, timeoutMs);
   try {
     const sentAt = Date.now();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
