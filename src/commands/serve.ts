@@ -51,8 +51,7 @@ export const serve: Command = {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
-    const worker =
-      config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
+    const worker = config.workers > 1 ? (await import('../workers/worker-link.ts')).workerLink() : undefined;
     try {
       await runUntilStopped(context, parsed, log, worker);
     } catch (error) {

@@ -17,15 +17,13 @@ type ToWorker = 'stop' | 'report' | { readonly turn: boolean } | { readonly gath
 
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
-// Not set in a worker of a process manager such as pm2, which also uses `node:cluster`.
-const workerVariable = 'USERS_SERVICE_WORKER';
 // Longer than two rounds of the primary: a scrape first waits for the end of a running round.
 const answerTimeoutMs = 2_000;
 /** The workers that get connections, or will get them: `node:cluster` counts them from their request for a port. */
 const accepting = new Set<Worker>();
 
 export function forkWorker(): Worker {
-  const worker = cluster.fork({ [workerVariable]: 'true' });
+  const worker = cluster.fork();
   releaseConnections(worker);
   return worker;
 }
@@ -74,9 +72,9 @@ export function sendTo(worker: Worker, message: ToWorker): void {
 }
 
 /** The link to the primary; `undefined` in a process that is not a worker. */
-export function workerLink(env: Readonly<Record<string, string | undefined>>) {
+export function workerLink() {
   const { worker } = cluster;
-  if (worker === undefined || env[workerVariable] === undefined) return undefined;
+  if (worker === undefined) return undefined;
   // After the death of the primary, a message fails, also one of `node:cluster`. Then its `disconnect` ends this process.
   worker.on('error', () => undefined);
   const send = (message: ToPrimary): unknown => worker.send(message);

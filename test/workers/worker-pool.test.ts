@@ -19,7 +19,6 @@ import { temporaryFolder } from '../support/temporary.ts';
 const series = 'users_service_failures_total';
 const start = 'users_service_start_time_seconds';
 const patience = { timeout: 20_000 };
-const asWorker = { USERS_SERVICE_WORKER: 'true' };
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { [series]: 1 };
 const cpu = 'process_cpu_seconds_total';
@@ -154,8 +153,7 @@ describe('scrapes of the metrics', () => {
     const worker = fakeWorker();
     Object.assign(cluster, { worker });
     t.after(() => Reflect.deleteProperty(cluster, 'worker'));
-    assert.equal(workerLink({}), undefined, 'the worker of a process manager has no primary of ours');
-    const link = workerLink(asWorker);
+    const link = workerLink();
     assert.ok(link);
     link.serve(
       () => undefined,
@@ -179,7 +177,7 @@ it('a worker continues to run when its message to the primary is lost', async (t
   failSends(worker);
   Object.assign(cluster, { worker });
   t.after(() => Reflect.deleteProperty(cluster, 'worker'));
-  workerLink(asWorker)?.ready(ready.ready);
+  workerLink()?.ready(ready.ready);
   await nextTurn();
   assert.deepEqual(worker.received, [ready]);
 });
@@ -599,7 +597,7 @@ describe('a stop message during the start of a worker', () => {
     });
     const folder = temporaryFolder();
     const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
-    const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off'], { env: asWorker });
+    const { code } = await runCommand([...args, '--port', '0', '--grpc-port', 'off']);
     assert.equal(code, 0);
     const listening = servers.map(({ listening }) => listening);
     assert.deepEqual(listening, [false]);
