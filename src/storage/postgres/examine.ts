@@ -11,7 +11,6 @@ import { type ServerState, stateSql } from './server-state.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
-const clockSlackMs = 1_000;
 const ownTables = 'make the user the owner of the tables';
 const showRows = `${ownTables}, or add policies that show all rows`;
 // For calls, for the feed of changes, and for pings.
@@ -50,10 +49,8 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, options: 
   const numbers = readStoreNumbers({ lockTimeoutMs: 2 * timeoutMs });
   await connection.open({ ...numbers, writable: false, warn: warnOf }, timeoutMs);
   try {
-    const sentAt = Date.now();
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);
-    const clock = examineClock(state.now, sentAt, Date.now());
-    for await (const finding of examineServer(client, state, clock, options)) add(finding);
+    for await (const finding of examineServer(client, state, options)) add(finding);
     return { takesWrites: !state.read_only, findings };
   } finally {
     await connection.close();
@@ -63,7 +60,6 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, options: 
 async function* examineServer(
   client: Client,
   state: ServerState,
-  clock: Finding,
   { isStandby = false, processes = 1, hasStandbys = false, hasFeed = true }: ExamineOptions,
 ) {
   const { server_version: release, server_encoding: encoding, other_collations: others, free } = state;
@@ -73,7 +69,6 @@ async function* examineServer(
   yield Number.parseInt(release, 10) >= oldestVersion
     ? ok(server)
     : fail(server, `use PostgreSQL ${oldestVersion} or newer`);
-  yield clock;
   const template = 'create the database with --encoding=UTF8 --template=template0';
   yield encoding === 'UTF8' ? ok('the encoding is UTF8') : fail(`the encoding is ${encoding}`, template);
   // Without a version, any tables are those of another program.
@@ -103,17 +98,6 @@ async function* examineServer(
         `${allowed}, and this copy of the service opens up to ${needed}`,
         'raise the limit of the server, database or role',
       );
-}
-
-/** Checks the clock of the server, which it read at an unknown time between the question and the answer. */
-function examineClock(now: number, sentAt: number, receivedAt: number): Finding {
-  const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
-  if (Math.abs(aheadMs) <= clockSlackMs) return ok('its clock agrees with the clock of this machine');
-  const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
-  return warn(
-    `its clock is ${seconds} the clock of this machine`,
-    'synchronize both, for example with chrony',
-  );
 }
 
 /** Whether the connections of the driver are encrypted, and check the certificate of the server. */

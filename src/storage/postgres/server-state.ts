@@ -9,7 +9,6 @@ const deletionFunctions = childTables(tables.users).map(({ name }) => `take_${na
 export interface ServerState {
   readonly server_version: string;
   readonly server_encoding: string;
-  readonly now: number;
   readonly read_only: boolean;
   readonly collation: string;
   readonly other_collations: number;
@@ -39,7 +38,6 @@ export const stateSql = `
   WITH limits AS (SELECT datconnlimit, rolconnlimit FROM pg_database, pg_roles
     WHERE datname = current_database() AND rolname = session_user AND NOT rolsuper)
   SELECT current_setting('server_version') AS server_version, current_setting('server_encoding') AS server_encoding,
-    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
     (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation

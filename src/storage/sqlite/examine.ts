@@ -12,7 +12,6 @@ const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
 const minFreeBytes = 100 * mebibyte;
 const fewFreeBytes = 1024 * mebibyte;
-const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
@@ -32,20 +31,10 @@ export function examineSqlite(path: string, processes = 1): Finding[] {
     return [fail(`${file}: ${messageOf(caught)}`, 'until then the service does not start'), ...space];
   }
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
-  const findings = [examineMode(file), examineClock(file), ...space];
+  const findings = [examineMode(file), ...space];
   const obstacle = findObstacle(file);
   if (obstacle === undefined) return [...findings, examineLog(file), ...examineData(file)];
   return [...findings, warn(`${obstacle}, so the data is not checked`, 'start the service once')];
-}
-
-function examineClock(file: string): Finding {
-  const lastWriteMs = Math.max(
-    statSync(file).mtimeMs,
-    statSync(`${file}-wal`, { throwIfNoEntry: false })?.mtimeMs ?? 0,
-  );
-  return lastWriteMs > Date.now() + clockSlackMs
-    ? warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock')
-    : ok(`the clock is not behind the last write of ${file}`);
 }
 
 function* examineSpace(file: string, { bavail, bsize, type }: StatsFs) {

@@ -52,7 +52,7 @@ describe('the examination of a PostgreSQL database', () => {
     const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
     assert.match(
       text.join('\n'),
-      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+, in public\nthe connection is not encrypted\nit allows \d+ more connections$/,
+      /^PostgreSQL \d+.*, takes writes\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+, in public\nthe connection is not encrypted\nit allows \d+ more connections$/,
     );
   });
 
@@ -139,31 +139,6 @@ describe('the examination of a PostgreSQL database', () => {
   it('reports an encoding that cannot hold every text', async () => {
     await postgres.server.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
     assert.deepEqual(await problemsOf(postgres.server.url('latin')), ['fail HOST: the encoding is LATIN1']);
-  });
-
-  it('reports a clock that differs', async (t) => {
-    const url = await createDatabase();
-    const now = Date.now();
-    t.mock.timers.enable({ apis: ['Date'], now: now - 90_000 });
-    const [ahead = ''] = await problemsOf(url);
-    assert.match(ahead, /^warn HOST: its clock is 9\d\.\d s ahead of the clock of this machine$/);
-    t.mock.timers.setTime(now + 90_000);
-    const [behind = ''] = await problemsOf(url);
-    assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the clock of this machine$/);
-  });
-
-  it('reports no clock that may have been read while a slow answer was on its way', async (t) => {
-    const url = await createDatabase();
-    const times = [Date.now() - 90_000];
-    const later = Date.now() + 90_000;
-    t.mock.method(Date, 'now', () => times.pop() ?? later);
-    assert.deepEqual(await problemsOf(url), []);
-  });
-
-  it('reads the clock exactly with any extra_float_digits of the database', async (t) => {
-    const url = await createDatabase();
-    await set(t, url, 'extra_float_digits', '-15');
-    assert.deepEqual(await problemsOf(url), []);
   });
 
   it('reports a user who may not create tables', async (t) => {
