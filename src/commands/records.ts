@@ -16,7 +16,6 @@ import {
 } from '../domain/record.ts';
 import type { Store, StoreSummary } from '../domain/repository.ts';
 import { tables } from '../storage/tables.ts';
-import { describeError } from './errors.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -54,16 +53,6 @@ function parseRow(kind: RecordKind, { version = 1, ...draft }: Record<string, un
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
   // The keys of the table and the fields of a draft together are all fields of a record.
   return { ...row, ...bodiesOf[kind].parseDraft(draft) } as Row;
-}
-
-/** Why `import` will reject a record, such as one that another program wrote; `undefined` if it will accept it. */
-export function problemOf(kind: RecordKind, row: Row): string | undefined {
-  try {
-    parseRow(kind, row as unknown as Fields);
-    return undefined;
-  } catch (error) {
-    return `${nameOf(kind)} ${row.id}: ${describeError(error)}`;
-  }
 }
 
 export function countOf(summary: StoreSummary): number {

@@ -2,7 +2,7 @@ import { mkdtempDisposable, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { byKind, recordKinds } from '../domain/record.ts';
+import { byKind } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore, persistentUrlForms, type StoreOptions, schemeOf } from '../storage/open.ts';
 import { syncFolder } from '../storage/sync.ts';
@@ -10,7 +10,7 @@ import { adopt, type Command, cleanUps, print, wrap, write } from './command-lin
 import { failedAt, UsageError, usageOf, withoutPasswords } from './errors.ts';
 import { openStream } from './files.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { countOf, importBatch, problemOf, readAll, readFile, readStore } from './records.ts';
+import { type Batch, countOf, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkedUrl, databaseUrl } from './settings.ts';
 
 const databaseHelp = `  --database URL  ${wrap(`the store: ${persistentUrlForms}`, ' '.repeat(18))}
@@ -86,10 +86,9 @@ export async function openPersistent(url: string, stderr: Writable, options?: St
   checkPersistent(url);
   // One statement counts all records of a large store, or adds thousands.
   const statementTimeoutMs = 3_600_000;
-  return await openStore(url, { statementTimeoutMs, onWarning: warnTo(stderr), ...options });
+  const onWarning = (message: string) => stderr.write(`users-service: ${message}\n`);
+  return await openStore(url, { statementTimeoutMs, onWarning, ...options });
 }
-
-const warnTo = (stderr: Writable) => (message: string) => stderr.write(`users-service: ${message}\n`);
 
 /** Throws a `UsageError` for a store whose records end with its process. */
 function checkPersistent(url: string): void {
@@ -119,29 +118,17 @@ ${databaseHelp}`,
     let isComplete = false;
     const removeIncomplete = async () => (isComplete ? undefined : await rm(path));
     await using file = opening && (await adopt(removing, opening, removeIncomplete));
-    const add = (lines: readonly string[]) => {
+    const add = ({ lines }: Batch) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
     };
     // A bar on the same terminal would mix with the records.
     const sink = path === '-' && stdout.isTTY ? { write: () => undefined } : stderr;
     const progress = createProgress(sink, 'export', countOf(summary));
-    let problem: string | undefined;
-    const { records, sha256 } = await readAll(
-      readStore(store, lastIds),
-      progress,
-      ({ rows, lines }) => {
-        const added = add(lines);
-        for (const kind of recordKinds) for (const row of rows[kind]) problem ??= problemOf(kind, row);
-        return added;
-      },
-      lastIds,
-    );
+    const { records, sha256 } = await readAll(readStore(store, lastIds), progress, add, lastIds);
     await file?.sync().catch(failedAt(path));
     isComplete = true;
     if (file) await syncFolder(dirname(path));
-    if (problem !== undefined)
-      warnTo(stderr)(`import will reject this export; the first reason is ${problem}`);
     // A signal during the sync has removed the file.
     if (file && !removing.disposed)
       await print(stdout, `exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
