@@ -1,9 +1,8 @@
-import { addAbortListener } from 'node:events';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
-import { DomainError, unlessAborted } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import { type Arguments, type Command, onStop, write } from './command-line.ts';
 import { describeError, failedAt, UsageError, usageOf } from './errors.ts';
 
@@ -53,24 +52,21 @@ export const changes: Command = {
     // Takes precedence over `after` in the URL.
     let position = state === undefined ? undefined : await readState(state);
     let pauseMs = firstPauseMs;
-    const stop = new AbortController();
-    const { signal } = stop;
-    onStop(context, () => stop.abort());
-    while (!signal.aborted) {
+    // At any moment: like a crash, this may repeat changes at the next start, but loses none.
+    onStop(context, () => context.exit(0));
+    for (;;) {
       try {
         const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };
-        for await (const events of follow(url, headers, signal)) {
+        for await (const events of follow(url, headers)) {
           pauseMs = firstPauseMs;
           const text = events.map(lineOf).join('');
-          // A reader that does not read never ends a write.
-          if (text !== '') await unlessAborted(write(context.stdout, text, state !== undefined), signal);
-          // Only after they were printed: a crash may repeat changes, but loses none.
+          if (text !== '') await write(context.stdout, text, state !== undefined);
+          // Only after they were printed, so that a crash loses none.
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           checkGone(events);
         }
       } catch (error) {
-        if (signal.aborted) break;
         const message = `users-service: ${describeError(error)}`;
         if (error instanceof DomainError && error.kind === 'gone') {
           context.stderr.write(`${message}\n`);
@@ -84,11 +80,8 @@ export const changes: Command = {
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
-      await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+      await sleep(pauseMs * (0.5 + Math.random() / 2));
     }
-    // A reader that does not read would keep the process alive.
-    if (context.stdout.writableLength > 0) context.exit(0);
-    return 0;
   },
 };
 
@@ -152,12 +145,10 @@ async function writeState(file: string, position: string): Promise<void> {
 }
 
 /** Yields the events of a stream until the service ends it. Events that arrive together are one array. */
-async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
+async function* follow(url: URL, given: object): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
   using timer = setTimeout(() => silence.abort(reason), silenceMs);
-  // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps until the command ends.
-  using _ = addAbortListener(signal, () => silence.abort());
   const response = await fetch(url, {
     headers: { accept: 'text/event-stream', ...given },
     // Following a redirect would send the key to another server.
