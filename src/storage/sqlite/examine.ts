@@ -109,12 +109,9 @@ export function examineVersion(processes: number, version = sqliteVersion()): Fi
   return warn(what, 'use Node.js 24.15 or 26, or one process');
 }
 
+const inMib = (bytes: number): string => `${Math.round(bytes / mebibyte)} MiB`;
+
 function sqliteVersion(): string {
   using db = new DatabaseSync(':memory:');
   return String(db.prepare('SELECT sqlite_version() AS version').get()?.['version']);
-}
-
-function inMib(bytes: number): string {
-  if (bytes < 0.1 * mebibyte) return 'less than 0.1 MiB';
-  return `${(bytes / mebibyte).toFixed(bytes < 10 * mebibyte ? 1 : 0)} MiB`;
 }
