@@ -117,19 +117,17 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   const isIncluded = (row: Row) =>
     !lastIds || keys.every(({ field, parent = kind }) => Reflect.get(row, field) <= lastIds[parent]);
   const maxRows = kind === 'users' ? maxBatchRows : maxPostsPerRead;
-  let next = store.exportRows(kind, 0, firstBatchRows);
+  let [afterId, count] = [0, firstBatchRows];
   for (;;) {
-    const rows = (await next).filter(isIncluded);
+    const rows = (await store.exportRows(kind, afterId, count)).filter(isIncluded);
     const last = rows.at(-1);
     // A batch without included rows has only records that were created during the export, and so have all later ones.
     if (last === undefined) return;
     const lines = rows.map((row) => toLine(kind, row));
     const characters = lines.reduce((sum, line) => sum + line.length, 0);
-    const fitting = Math.ceil((batchCharacters * rows.length) / characters);
-    // The next batch is read while this one is used. Its failure is reported when the batch is requested.
-    next = store.exportRows(kind, last.id, Math.min(maxRows, fitting));
-    next.catch(() => undefined);
     yield { rows: { ...emptyBatch().rows, [kind]: rows }, lines };
+    const fitting = Math.ceil((batchCharacters * rows.length) / characters);
+    [afterId, count] = [last.id, Math.min(maxRows, fitting)];
   }
 }
 

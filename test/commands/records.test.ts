@@ -138,20 +138,4 @@ describe('batches of a store', () => {
     }
     assert.deepEqual(ids, ['users 1', 'posts 1']);
   });
-
-  it('are read one batch ahead, and a failure is reported when its batch is requested', async () => {
-    let calls = 0;
-    const full = createMemoryStore();
-    await full.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
-    const exportRows: Store['exportRows'] = async (...call) => {
-      calls += 1;
-      if (calls > 1) throw new Error('away');
-      return full.exportRows(...call);
-    };
-    const batches = readStore({ ...full, exportRows });
-    assert.equal((await batches.next()).value?.lines.length, 1);
-    assert.equal(calls, 2);
-    await new Promise((resolve) => setImmediate(resolve));
-    await assert.rejects(batches.next(), { message: 'away' });
-  });
 });
