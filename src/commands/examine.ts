@@ -9,16 +9,16 @@ import type { ParsedConfig } from './settings.ts';
 const dayMs = 24 * 60 * 60 * 1_000;
 const fewDaysMs = 14 * dayMs;
 export const fileExaminations = [examineCertificates, examineKeys];
-export const startExaminations = [...fileExaminations, examineOpenFiles, examineSharing, unreachableStandbys];
+const startExaminations = [...fileExaminations, examineOpenFiles, examineSharing, unreachableStandbys];
 
 /** Logs a warning for each problem that does not prevent a start, such as a certificate that has ended or ends soon. */
 export async function reportProblems(
+  when: 'start' | 'reload',
   parsed: ParsedConfig,
   files: Files,
   observe: Observe,
-  examinations: readonly ((parsed: ParsedConfig, files: Files) => Promise<Finding[]>)[],
 ): Promise<void> {
-  for (const examine of examinations) {
+  for (const examine of when === 'start' ? startExaminations : fileExaminations) {
     try {
       for (const { level, what, remedy } of await examine(parsed, files)) {
         if (level !== 'ok') observe({ type: 'warning', message: `${what}; ${remedy}` });

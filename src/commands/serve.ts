@@ -10,7 +10,6 @@ import { eventLoopMetrics, renderMetrics, type Usage, usageMetrics } from '../te
 import type { WorkerLink } from '../workers/worker-link.ts';
 import { type Command, type CommandContext, onStop, packageVersion, print } from './command-line.ts';
 import { describeError, isInvalid, UsageError } from './errors.ts';
-import { fileExaminations, reportProblems, startExaminations } from './examine.ts';
 import { type Files, readFiles } from './files.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig } from './settings.ts';
 
@@ -90,12 +89,15 @@ async function runUntilStopped(
   const { config } = parsed;
   const { promise: serving, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+  // Its modules are loaded only after the start.
+  const examine = async (when: 'start' | 'reload', files: Files): Promise<void> =>
+    (await import('./examine.ts')).reportProblems(when, parsed, files, log.observe);
   // Signals that arrive during a reload share the next one, which reads the files again.
   const reload = coalesced(async () => {
     try {
       const changed = await readFiles(parsed, true);
       await runner.reload(changed);
-      if (worker === undefined) await reportProblems(parsed, changed, log.observe, fileExaminations);
+      if (worker === undefined) await examine('reload', changed);
     } catch (cause) {
       runner.reportFailure(cause);
     }
@@ -123,7 +125,8 @@ async function runUntilStopped(
   else if (config.log === 'off')
     context.stdout.write(`listening on ${Object.values(addresses).join(' and ')}\n`);
   // Without reading the files again: the second opening of a named pipe could wait for ever, and delay a stop.
-  const reported = worker === undefined && reportProblems(parsed, files, log.observe, startExaminations);
+  const reported =
+    worker === undefined && examine('start', files).catch((cause) => runner.reportFailure(cause));
   await stopped;
   await Promise.all([reported, runner.stop()]);
 }

@@ -16,7 +16,7 @@ import timers from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Signal } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
-import { reportProblems, startExaminations } from '../../src/commands/examine.ts';
+import { reportProblems } from '../../src/commands/examine.ts';
 import { parseConfig } from '../../src/commands/settings.ts';
 import { messageOf } from '../../src/domain/errors.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
@@ -280,7 +280,7 @@ describe('a signal to the service', () => {
     const found: unknown[] = [];
     const settings = { WORKERS: '2', MAX_CONNECTIONS: '1' };
     const observe = (event: ServiceEvent) => found.push(event);
-    await reportProblems(parseConfig({}, settings), { apiKeys: [] }, observe, startExaminations);
+    await reportProblems('start', parseConfig({}, settings), { apiKeys: [] }, observe);
     assert.deepEqual(found, [{ type: 'failure', where: 'process', cause }]);
   });
 
@@ -289,7 +289,7 @@ describe('a signal to the service', () => {
     const settings = { DATABASE_URL: 'postgres://users@db/users', READ_DATABASE: url, MAX_CONNECTIONS: '1' };
     const found: ServiceEvent[] = [];
     const observe = (event: ServiceEvent) => found.push(event);
-    await reportProblems(parseConfig({}, settings), { apiKeys: [] }, observe, startExaminations);
+    await reportProblems('start', parseConfig({}, settings), { apiKeys: [] }, observe);
     assert.deepEqual(
       found.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
       ["the database URL cannot be used: ENOENT: no such file or directory, open '/missing/ca.pem'"],
@@ -306,7 +306,7 @@ describe('a signal to the service', () => {
       const found: unknown[] = [];
       const settings = { WORKERS: workers, DATABASE_URL: database, MAX_CONNECTIONS: '1' };
       const observe = (event: ServiceEvent) => found.push(event);
-      await reportProblems(parseConfig({}, settings), { apiKeys: [] }, observe, startExaminations);
+      await reportProblems('start', parseConfig({}, settings), { apiKeys: [] }, observe);
       const what = 'SQLite 3.51.2 may damage a file to which several processes write';
       const message = `${what}; use Node.js 24.15 or 26, or one process`;
       assert.deepEqual(found, Array(warnings).fill({ type: 'warning', message }));
