@@ -1,6 +1,5 @@
 import {
   accessSync,
-  closeSync,
   constants,
   existsSync,
   fstatSync,
@@ -110,9 +109,6 @@ export function checkWritable(path: string): void {
   for (const place of [...suffixes.map((suffix) => path + suffix), nearestFolder(dirname(path))]) {
     try {
       accessSync(place, constants.W_OK);
-      // After an error of a disk, Linux may permit this, and fail only when a file is opened for writing. Do not open
-      // the database itself: closing it would release all locks of this process on it.
-      if (place === `${path}-wal`) closeSync(openSync(place, 'r+'));
     } catch (caught) {
       const { code } = Object(caught);
       if (code === 'EROFS') throw new Error(`the disk of ${place} is mounted read-only`, { cause: caught });
