@@ -113,11 +113,9 @@ function sqliteStore(
     },
     async close() {
       clearTimeout(starting);
-      // Keep this connection until the writer has one: without any, SQLite would remove the log.
-      await queue.drain();
-      // The last connection to close copies the log into the file, which takes time. Leave this to the writer.
-      db.close();
+      // Before this connection: without any, SQLite would remove the log, and a starting writer would not find it.
       await queue.close();
+      db.close();
     },
   });
 }

@@ -102,14 +102,9 @@ export class WriteQueue {
     if (this.#commits === undefined) this.write('touch', []).catch(() => undefined);
   }
 
-  /** Resolves when no write is waiting or running. */
-  async drain(): Promise<void> {
-    await this.#commits;
-  }
-
   /** Ends the writer thread after the running writes. */
   async close(): Promise<void> {
-    await this.drain();
+    await this.#commits;
     const writer = this.#writer;
     if (writer === undefined) return;
     this.#writer = undefined;

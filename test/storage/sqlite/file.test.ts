@@ -119,20 +119,6 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual(readdirSync(folder), ['users.db'], 'an open file has a log');
   });
 
-  it('gets the content of the log from the writer thread when the store closes, which takes time', async (t) => {
-    const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    await store.users.create({ name: 'Ada' });
-    const { close } = DatabaseSync.prototype;
-    const logs: boolean[] = [];
-    t.mock.method(DatabaseSync.prototype, 'close', function (this: DatabaseSync) {
-      Reflect.apply(close, this, []);
-      logs.push(existsSync(`${path}-wal`));
-    });
-    await store.close();
-    assert.deepEqual([...logs, existsSync(`${path}-wal`)], [true, false]);
-  });
-
   it('is used with the most durable settings', async () => {
     const { path } = await createFile();
     const db = connect(path);

@@ -147,7 +147,7 @@ it('while a commit does not end, the queue has a failure and rejects the writes 
   assert.equal(queue.failure, undefined);
   writer.emit('message', reply(2));
   assert.equal(await last, 2);
-  await queue.drain();
+  await nextTurn();
   t.mock.timers.tick(maxWaitMs);
   assert.equal(queue.failure, undefined, 'no commit runs');
 });
