@@ -25,18 +25,14 @@ export interface WriteQueueOptions {
   readonly startWriter: () => Worker;
   /** Maximum number of waiting or running writes; more are rejected. */
   readonly maxPendingWrites: number;
-  /** How long a write may wait for its commit to start, in milliseconds. */
+  /** After how long a commit that runs counts as failed for the writes behind it, in milliseconds. */
   readonly maxWaitMs: number;
 }
 
 interface PendingWrite extends Write {
-  readonly since: number;
   resolve(value: unknown): void;
   reject(error: DomainError): void;
 }
-
-// Other processes wait while a transaction has the lock: about 5 ms with this many writes.
-const maxGroupSize = 256;
 
 /** Passes writes to the writer thread, one group at a time. Those that arrive during a commit are the next group. */
 export class WriteQueue {
@@ -92,7 +88,7 @@ export class WriteQueue {
     return new Promise((resolve, reject) => {
       // The writer returns the result of the method in the message.
       const settle = resolve as (value: unknown) => void;
-      this.#waiting.push({ name, parameters, since: performance.now(), resolve: settle, reject });
+      this.#waiting.push({ name, parameters, resolve: settle, reject });
       this.#commits ??= this.#commitAll();
     });
   }
@@ -117,12 +113,14 @@ export class WriteQueue {
   async #commitAll(): Promise<void> {
     // Wait for the requests that arrived together with the first one, so that they become one group.
     await nextTurn();
-    for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting.splice(0);
       this.#groupSize = group.length;
       // On a disk that hangs, a commit may never end. Whether it takes effect is unknown, so its writes keep waiting.
       const timer = setInterval(() => {
-        this.failure = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
-        this.#rejectFirst(this.#waiting.length);
+        const late = unavailable(new Error(`a commit takes longer than ${this.#options.maxWaitMs} ms`));
+        this.failure = late;
+        for (const { reject } of this.#waiting.splice(0)) reject(late);
       }, this.#options.maxWaitMs);
       const reply = await this.#commit(group);
       // Not `using`: a test of the host may mock timers, and such a timer is not disposable.
@@ -133,20 +131,6 @@ export class WriteQueue {
     this.#groupSize = 0;
     this.#commits = undefined;
     this.#writer?.unref();
-  }
-
-  #nextGroup(): PendingWrite[] {
-    // While another process has the lock, each group waits for the full timeout. Later writes would wait for their sum.
-    const earliest = performance.now() - this.#options.maxWaitMs;
-    this.#rejectFirst(this.#waiting.filter(({ since }) => since < earliest).length);
-    return this.#waiting.splice(0, maxGroupSize);
-  }
-
-  /** Rejects the writes that have waited longest. */
-  #rejectFirst(count: number): void {
-    for (const { reject } of this.#waiting.splice(0, count)) {
-      reject(unavailable(this.failure?.cause ?? new Error('earlier writes took too long')));
-    }
   }
 
   #commit(group: readonly PendingWrite[]): Promise<WriterReply> {

@@ -186,15 +186,6 @@ describe('group commit of SQLite', () => {
     await Promise.all(createUsers(store, 10));
     assert.equal(await store.users.count({}), 20);
   });
-
-  it('accepts more writes than fit into one group', async (t) => {
-    const { store, path } = await open(t);
-    await addUsers(store, 'Ada');
-    const before = countCommits(path);
-    await Promise.all(createUsers(store, 600));
-    assert.equal(countCommits(path) - before, 3);
-    assert.equal(await store.users.count({}), 601);
-  });
 });
 
 describe('the writer thread', () => {
@@ -302,51 +293,6 @@ describe('a writer thread that is lost', () => {
     const write = rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await queue.close();
     await write;
-  });
-});
-
-describe('writes that wait too long for their turn', () => {
-  it('writes that wait too long for their turn fail as unavailable', async (t) => {
-    const held = new Int32Array(new SharedArrayBuffer(4));
-    const source = `const { parentPort, workerData } = require("node:worker_threads");
-      parentPort.on("message", (m) => {
-        if (m === "close") return parentPort.close();
-        Atomics.wait(workerData, 0, 0);
-        parentPort.postMessage({ value: m.map(() => ({ value: true })) });
-      })`;
-    const startWriter = () => new Worker(source, { eval: true, workerData: held });
-    const queue = closeAfter(t, new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 }));
-    let now = 0;
-    t.mock.method(performance, 'now', () => now);
-    const first = queue.write('delete', ['users', [1]]);
-    // These wait behind the first write, whose group is sent in the same turn.
-    await new Promise((resolve) => setImmediate(resolve));
-    const second = queue.write('delete', ['users', [1]]);
-    now = 1;
-    const third = queue.write('delete', ['users', [1]]);
-    now = 60_001;
-    Atomics.store(held, 0, 1);
-    Atomics.notify(held, 0);
-    assert.equal(await first, true);
-    const late = { kind: 'unavailable', cause: new Error('earlier writes took too long') };
-    await assert.rejects(second, late);
-    assert.equal(await third, true);
-  });
-
-  it('writes that wait too long behind a group that fails have the cause of its failure', async (t) => {
-    const cause = new Error('database is locked');
-    const source = `const { parentPort, workerData } = require("node:worker_threads");
-      parentPort.once("message", () => parentPort.postMessage(workerData))`;
-    const workerData = { failed: { kind: 'unavailable', message: 'the store is not available', cause } };
-    const startWriter = () => new Worker(source, { eval: true, workerData });
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 60_000 });
-    let now = 0;
-    t.mock.method(performance, 'now', () => now);
-    const first = queue.write('delete', ['users', [1]]);
-    await new Promise((resolve) => setImmediate(resolve));
-    const second = queue.write('delete', ['users', [1]]);
-    now = 60_001;
-    for (const write of [first, second]) await assert.rejects(write, { kind: 'unavailable', cause });
   });
 });
 
