@@ -20,7 +20,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { examineSqlite, examineVersion } from '../../../src/storage/sqlite/examine.ts';
-import { schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import type { Finding } from '../../../src/storage/tools.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
@@ -80,7 +79,7 @@ describe('the examination of a SQLite file', () => {
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
       text.join('\n'),
-      /^FILE is not open to every user\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+      /^FILE is not open to every user\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nSQLite 3\S+\nFILE-wal is empty\nthe schema has version \d+\nFILE passes/,
     );
   });
 
@@ -233,17 +232,6 @@ describe('the examination of a SQLite file', () => {
       assert.equal(examineVersion(1, version).level, 'ok');
     });
   }
-
-  it('reports a file in UTF-16', () => {
-    const path = join(temporaryFolder(), 'users.db');
-    run(
-      path,
-      `PRAGMA encoding = 'UTF-16le'; PRAGMA user_version = ${schemaVersion};
-      CREATE TABLE users (id); CREATE TABLE posts (id); CREATE TABLE idempotency_keys (key)`,
-    );
-    chmodSync(path, 0o600);
-    assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
-  });
 
   it('reports a write-ahead log of more than 64 MiB', async (t) => {
     const copy = await copyInUse(t);
