@@ -42,13 +42,9 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     await makeFolder(dirname(file));
     const isNew = makeFile(file);
     checkWritable(file);
-    using opening = new DisposableStack();
-    const prepare = (db: DatabaseSync) => migrate(db, options);
-    const db = opening.use(await openShared(file, settings.busyTimeoutMs, prepare));
+    const db = await openShared(file, settings.busyTimeoutMs, (opened) => migrate(opened, options));
     if (isNew) options.onCreated?.(givenPath);
-    const store = sqliteStore(openFiles(file, givenPath), db, settings);
-    opening.move();
-    return store;
+    return sqliteStore(openFiles(file, givenPath), db, settings);
   } catch (caught) {
     const message = `cannot open the SQLite file ${givenPath}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });

@@ -110,15 +110,6 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual(openFilesIn(folder), []);
   });
 
-  it('is closed again when the receiver of its path throws', async () => {
-    const folder = temporaryFolder();
-    const onCreated = () => {
-      throw new Error('no receiver');
-    };
-    await assert.rejects(openSqliteStore(join(folder, 'users.db'), { onCreated }), /no receiver$/);
-    assert.deepEqual(readdirSync(folder), ['users.db'], 'an open file has a log');
-  });
-
   it('is used with the most durable settings', async () => {
     const { path } = await createFile();
     const db = connect(path);
