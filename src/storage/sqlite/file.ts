@@ -59,9 +59,7 @@ export function checkLog(path: string): void {
 /** Whether only the file is mounted, as by `docker run -v ./users.db:/data/users.db`. The log is then lost. */
 export function isMountedAlone(path: string, mounts = readMounts()): boolean {
   const places = mounts.split('\n').map((line) => line.split(' ')[4]);
-  const octal = (character: string) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`;
-  const escaped = path.replaceAll(/[ \t\n\\]/g, octal);
-  return places.includes(escaped) && !places.includes(`${escaped}-wal`);
+  return places.includes(path) && !places.includes(`${path}-wal`);
 }
 
 function readMounts(): string {
