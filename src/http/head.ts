@@ -20,7 +20,6 @@ export function checkHead(message: IncomingMessage, maxHeaders: number): void {
   // Node would silently drop the excess headers, which may include `x-api-key`.
   if (rawHeaders.length > maxHeaders * 2) throw fatalError(431, `at most ${maxHeaders} headers are allowed`);
   let host: string | undefined;
-  let contentType: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
@@ -28,9 +27,6 @@ export function checkHead(message: IncomingMessage, maxHeaders: number): void {
     if (name.length === 4 && name.toLowerCase() === 'host') {
       if (host !== undefined) throw fatalError(400, 'Host must be given once');
       host = value;
-    } else if (name.length === 12 && name.toLowerCase() === 'content-type') {
-      if (contentType !== undefined) throw fatalError(400, 'Content-Type must be given once');
-      contentType = value;
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
       if (isOld) throw fatalError(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
       if (value.toLowerCase() !== 'chunked') throw fatalError(501, 'Transfer-Encoding must be chunked');

@@ -43,11 +43,7 @@ testWire('headers', {
     goesOn('a tab and spaces around the value', withHost('a:\t b \t'), 200),
     goesOn('no value', withHost('a:'), 200),
     goesOn('bytes beyond ASCII in a value', withHost('a: \xc3\xa9'), 200),
-    goesOn(
-      'names as long as Host and Content-Type, twice',
-      withHost('from: a', 'from: b', 'x-request-id: a', 'x-request-id: b'),
-      200,
-    ),
+    goesOn('names as long as Host, twice', withHost('from: a', 'from: b'), 200),
     goesOn('a name as long as Transfer-Encoding', withHost('x-forwarded-proto: http'), 200),
     goesOn('__proto__ as a name', withHost('__proto__: x', 'constructor: y'), 200),
     ends('a space before the colon (5.1)', withHost('a : b'), 400),
@@ -134,8 +130,6 @@ testWire('headers', {
   ],
 
   'repeated and other headers': [
-    ends('two different Content-Type lines', post('/echo', '{}', 'Content-Type: text/plain'), 400),
-    ends('two equal Content-Type lines', post('/echo', '{}', 'Content-Type: application/json'), 400),
     goesOn(
       'two keys, the second of which is valid',
       head('GET /private', 'x-api-key: a', 'x-api-key: secret'),
