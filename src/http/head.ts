@@ -8,10 +8,7 @@ const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?:
 
 /** Rejects heads that Node's parser accepts, but that are not served here, or that another hop may read differently. */
 export function checkHead(message: IncomingMessage, maxHeaders: number): void {
-  const { httpVersion, headers } = message;
-  // Adapters of serverless hosts set only `headers`. A message of Node's parser with headers always has both.
-  const rawHeaders =
-    message.rawHeaders.length > 0 ? message.rawHeaders : Object.entries(headers).flat().map(String);
+  const { httpVersion, headers, rawHeaders } = message;
   const isOld = httpVersion === '1.0';
   // The parser accepts 0.9, 1.0, 1.1 and 2.0. A request line that ends early counts as 0.9.
   if (!isOld && httpVersion !== '1.1') {
@@ -19,22 +16,20 @@ export function checkHead(message: IncomingMessage, maxHeaders: number): void {
   }
   // Node would silently drop the excess headers, which may include `x-api-key`.
   if (rawHeaders.length > maxHeaders * 2) throw fatalError(431, `at most ${maxHeaders} headers are allowed`);
-  let host: string | undefined;
+  let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? '';
-    const value = rawHeaders[i + 1] ?? '';
     // Compare the length first: this excludes nearly every header without a lower-case copy.
-    if (name.length === 4 && name.toLowerCase() === 'host') {
-      if (host !== undefined) throw fatalError(400, 'Host must be given once');
-      host = value;
-    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      if (isOld) throw fatalError(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
-      if (value.toLowerCase() !== 'chunked') throw fatalError(501, 'Transfer-Encoding must be chunked');
-    }
+    if (rawHeaders[i]?.length === 4 && rawHeaders[i]?.toLowerCase() === 'host') hosts += 1;
   }
+  if (hosts > 1) throw fatalError(400, 'Host must be given once');
+  const { host, 'transfer-encoding': coding } = headers;
   if (host === undefined && !isOld) throw fatalError(400, 'Host is required');
   if (host !== undefined && !hostPattern.test(host)) {
     throw fatalError(400, 'Host must be a host name, with a port or without');
+  }
+  if (coding !== undefined && isOld) throw fatalError(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
+  if (coding !== undefined && String(coding).toLowerCase() !== 'chunked') {
+    throw fatalError(501, 'Transfer-Encoding must be chunked');
   }
   // RFC 9110, 10.1.1: ignore an expectation of an HTTP/1.0 client.
   if (headers.expect === undefined || isOld || headers.expect.toLowerCase() === '100-continue') return;

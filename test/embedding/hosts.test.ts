@@ -142,7 +142,7 @@ for (const [name, start] of Object.entries(hosts)) {
 
 it('answers a request of a test double, whose response has no socket', async () => {
   const users = createUsers();
-  const head = { method: 'GET', url: '/users', httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] };
+  const head = { method: 'GET', url: '/users', httpVersion: '1.1', headers: { host: 'localhost' } };
   const request = Object.assign(new IncomingMessage(new Socket()), head);
   const response = new ServerResponse(request);
   users(request, response);
@@ -152,7 +152,7 @@ it('answers a request of a test double, whose response has no socket', async () 
 
 it('answers a request of a test double, whose response does not know its request', async () => {
   const users = createUsers();
-  const head = { method: 'GET', url: '/users', httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] };
+  const head = { method: 'GET', url: '/users', httpVersion: '1.1', headers: { host: 'localhost' } };
   const request = Object.assign(new IncomingMessage(new Socket()), head);
   const response = new ServerResponse(request);
   Reflect.set(response, 'req', undefined);
