@@ -37,10 +37,8 @@ export function tlsOf(pair: TlsOptions): TlsOptions {
 }
 
 /** Throws unless the pair can be used. OpenSSL accepts a key of another algorithm, and then fails every handshake. */
-export function checkPair(tls: TlsOptions & { readonly passphrase?: string }): void {
+export function checkPair(tls: TlsOptions): void {
   loadTls().createSecureContext(tls);
-  // Not typed, but Node.js accepts arrays with a pair for each algorithm.
-  if (Array.isArray(tls.cert) || Array.isArray(tls.key)) return;
   const { createPrivateKey, X509Certificate } = loadCrypto();
   if (!new X509Certificate(tls.cert).checkPrivateKey(createPrivateKey(tls)))
     throw new Error('the key has another algorithm than the certificate');
