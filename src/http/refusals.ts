@@ -100,11 +100,9 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
 
 /** Handles CONNECT, for which Node has no response object. */
 export function refuseConnect(socket: Duplex, observe: Observe): void {
-  const connection = connectionOf(socket);
-  // Node has removed its listeners. Without these, a connection reset would end the process, and a long response to an
-  // earlier request would stop when its client reads slowly.
-  socket.on('error', () => socket.destroy()).on('drain', () => connection.running?.response.emit('drain'));
-  afterResponse(socket, connection.newest, () => refuse(socket, unknownMethod, observe));
+  // Node has removed its listeners. Without this one, a connection reset would end the process.
+  socket.on('error', () => socket.destroy());
+  afterResponse(socket, connectionOf(socket).newest, () => refuse(socket, unknownMethod, observe));
 }
 
 /** Acts when a response is sent. Until then, the connection is not read, because nothing would limit how fast. */

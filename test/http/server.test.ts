@@ -73,14 +73,6 @@ test('the rejection of a pipelined request with a malformed body has the id of t
   assert.deepEqual([status, headers['x-request-id']], [400, 'mine']);
 });
 
-test('a long response is sent completely although CONNECT follows its request', async (t) => {
-  const { port } = await startKit(t, { 'GET /long': () => json(200, 'x'.repeat(1_000_000)) });
-  const wire = (await Wire.open(t, port)).write(head('GET /long'), head('CONNECT x:1'));
-  assert.equal((await wire.next()).body.length, 1_000_002);
-  assert.equal((await wire.next()).status, 501);
-  assert.deepEqual(await wire.end(), []);
-});
-
 test('a handler that waits for a malformed body ends, and its request is reported once', async (t) => {
   const kit = await startKit(t, { 'POST /echo': echo });
   const wire = await Wire.open(t, kit.port);
