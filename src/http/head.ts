@@ -125,17 +125,15 @@ export function hostCheck(
     // Some clients, such as curl, send an IPv6 address as their user wrote it.
     if (own !== undefined) names.add(authorityOf(own).toLowerCase()).add(normalized(own) ?? own);
   }
-  let served: string | undefined;
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).
     const authority = absoluteForm.exec(url)?.[1] ?? headers.host;
-    // Only HTTP/1.0 requests have no host, and browsers do not use it. Most requests repeat the previous host.
-    if (authority === undefined || authority === served) return;
+    // Only HTTP/1.0 requests have no host, and browsers do not use it.
+    if (authority === undefined) return;
     const name = authority.toLowerCase().replace(/\.?(?::\d*)?$/, '');
     if (!names.has(name) && (loopback || isIP(name.replace(/^\[|\]$/g, '')) === 0)) {
       throw new HttpError(421, 'this host name is not served; allow it with --allowed-hosts');
     }
-    served = authority;
   };
 }
 
