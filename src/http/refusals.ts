@@ -10,11 +10,10 @@ import type { HttpRequest } from './request.ts';
 import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
-// they have sent everything. So the server first reads the rest of a request, up to this length. Every `lingerMs` it
-// checks that something has arrived, at most `maxChecks` times.
+// they have sent everything. So the server first reads the rest of a request, up to this length, while something
+// arrives every `lingerMs`, and until the timeout of a whole request.
 const lingerBytes = 16 * 1024 * 1024;
 const lingerMs = 1_000;
-const maxChecks = 10;
 
 const problemType = 'application/problem+json';
 const jsonTypes = ['application/json', 'application/*', '*/*'];
@@ -176,14 +175,12 @@ function readRest(rest: Readable): () => number {
   return () => left;
 }
 
-/** Every `lingerMs`, calls `close` if nothing has arrived, the rest takes too long, or `isHurried` returns true. */
+/** Every `lingerMs`, calls `close` if nothing has arrived, or `isHurried` returns true. */
 function closeOnPause(socket: Duplex, bytesLeft: () => number, isHurried: () => boolean, close: () => void) {
   let lastLeft = bytesLeft();
-  let checks = 0;
   const timer = setInterval(() => {
-    checks += 1;
     const left = bytesLeft();
-    if (left === lastLeft || checks === maxChecks || isHurried()) close();
+    if (left === lastLeft || isHurried()) close();
     // A connection in memory that is still open at its other side emits no `close`.
     if (socket.writableEnded) clearInterval(timer);
     lastLeft = left;
