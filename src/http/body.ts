@@ -4,7 +4,6 @@ import { types } from 'node:util';
 import { hasParser } from './connection.ts';
 import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
-import { scheduler } from './scheduler.ts';
 
 /** The maximum depth of nested arrays and objects, far below the depth where `JSON.stringify` fails. */
 export const maxJsonDepth = 64;
@@ -18,8 +17,6 @@ const tooDeep = new HttpError(400, `the body must be at most ${maxJsonDepth} lev
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
-// Reading pauses after this many bytes. Otherwise a turn of the event loop would read up to 2 MiB of each connection.
-const pauseEveryBytes = 64 * 1024;
 
 /**
  * Reads a whole body. Reports the memory in use to `hold`, with a function that cancels the read. A cancelled read
@@ -36,7 +33,6 @@ export function readBody(
   // Without a parser, the host may still use the bytes.
   const ownsChunks = hasParser(message.socket) && isOnlyReader(message);
   let length = 0;
-  let pauseAt = pauseEveryBytes;
   const onData = (data: Buffer | string): void => {
     // It is text if the host has called `setEncoding`, as to keep the body for a signature.
     const chunk = typeof data === 'string' ? Buffer.from(data, message.readableEncoding ?? 'utf8') : data;
@@ -47,11 +43,6 @@ export function readBody(
     } else {
       chunks.push(chunk);
       hold(length + chunks.length * bytesPerChunk, onCancel);
-      if (length >= pauseAt) {
-        pauseAt = length + pauseEveryBytes;
-        message.pause();
-        scheduler.addBody(() => message.resume());
-      }
     }
   };
   const onCancel = (): void => {

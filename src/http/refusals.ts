@@ -7,7 +7,6 @@ import { free } from './memory-budget.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, fatalError, HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-import { scheduler } from './scheduler.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. Some clients read only after
 // they have sent everything. So the server first reads the rest of a request, up to this length, while something
@@ -162,13 +161,12 @@ function endSocket(socket: Duplex, bytes = ''): void {
   socket.end(bytes);
 }
 
-/** Reads a rest that is not used, in turns with other work. Returns a function for how many bytes may still come. */
+/** Reads a rest that is not used. Returns a function for how many bytes may still come. */
 function readRest(rest: Readable): () => number {
   let left = lingerBytes;
   const onData = (chunk: Buffer): void => {
     left -= chunk.length;
-    rest.pause();
-    if (left > 0) scheduler.addBody(() => rest.resume());
+    if (left <= 0) rest.pause();
   };
   // Counts before the other listeners may free the memory of a chunk.
   rest.prependListener('data', onData).resume();

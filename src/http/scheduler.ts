@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers';
 const turnMs = 2;
 // Estimates the time of writes, which Node does after the tasks of a turn. Only a client with a small window is slower.
 const bytesPerMs = 128 * 1024;
-// At most this many new connections, and as many long bodies, are read in a turn.
+// At most this many new connections are read in a turn.
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more connections are probably waiting.
 const floodAfterTurns = 16;
@@ -28,7 +28,6 @@ type Task = () => unknown;
 export class Scheduler {
   /** In the order of arrival. Taken from both ends: in a flood, a new one need not wait for all others. */
   readonly #connections: (() => void)[] = [];
-  readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
   readonly #started: Task[] = [];
   readonly #tasks: Task[] = [];
@@ -48,11 +47,6 @@ export class Scheduler {
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#add(this.#connections, take);
-  }
-
-  /** Resumes a long body in a later turn. */
-  addBody(resume: () => void): void {
-    this.#add(this.#bodies, resume);
   }
 
   /** Admits a task to this turn, to run at once, if nothing waits and the turn has time left. The first begins a turn. */
@@ -127,13 +121,12 @@ export class Scheduler {
       await this.#runTasks();
     }
     this.#isScheduled = false;
-    if (this.#waiting + this.#started.length + this.#bodies.length > 0) this.#schedule();
+    if (this.#waiting + this.#started.length > 0) this.#schedule();
   };
 
   #beginReading(): void {
     for (let i = 0; i < maxReadsPerTurn; i += 1) {
       (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
-      this.#bodies.shift()?.();
     }
   }
 

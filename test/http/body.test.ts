@@ -11,7 +11,6 @@ import { mergeChunks } from '../../src/http/connection.ts';
 import { json } from '../../src/http/reply.ts';
 import type { Handler, HttpRequest } from '../../src/http/request.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
-import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { held, startKit } from '../support/http-kit.ts';
@@ -162,17 +161,6 @@ test('a body may have 128 KiB, unless its handler accepts more', async (t) => {
   assert.equal((await wire.write(post('/any', ok(most + 1))).next()).body, `{"size":${most + 1}}`);
   const { status, body } = await wire.write(post('/size', ok(most + 1))).next();
   assert.deepEqual([status, JSON.parse(body)], [413, { error: `the body must be at most ${most} bytes` }]);
-});
-
-test('reading a body pauses once for each 64 KiB, and not for each of its chunks', async (t) => {
-  const { port } = await startKit(t, routes);
-  const pauses = t.mock.method(scheduler, 'addBody');
-  const length = 200 * 1024;
-  const chunks = ok(length).match(/.{256}/g) ?? [];
-  const { body } = await (await Wire.open(t, port))
-    .write(head('POST /any', ...chunkedHeaders) + chunked(...chunks))
-    .next();
-  assert.deepEqual([body, pauses.mock.callCount()], [`{"size":${length}}`, 3]);
 });
 
 test('short chunks of a body that waits to be read are merged, so that they do not take a Buffer each', async (t) => {
@@ -402,7 +390,6 @@ for (const [what, parts, leftMs, drains] of [
       const arrived = once(raw, 'data');
       wire.write('a');
       await arrived;
-      assert.ok(raw.isPaused(), 'other connections do not have their turn first');
     }
     t.mock.timers.tick(leftMs - 1);
     assert.equal(raw.socket.writableEnded, false);
@@ -442,21 +429,6 @@ test('a body that is not read also ends the connection of a host that is no sock
   await once(near, 'readable');
   near.write(request.slice(-1));
   assert.match(await text(near), /^HTTP\/1\.1 200 OK\r\n/);
-});
-
-test('a body that is not read beside a stream is read in turns with other work', async (t) => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  t.after(() => resolve());
-  async function* chunks() {
-    yield 'a';
-    await promise;
-  }
-  const { port } = await startKit(t, { 'POST /stream': () => ({ status: 200, body: { chunks: chunks() } }) });
-  const resumes = t.mock.method(scheduler, 'addBody');
-  const wire = (await Wire.open(t, port)).write(post('/stream', 'a'.repeat(1_000_000)));
-  // One read takes at most 64 KiB.
-  await until(() => resumes.mock.callCount() >= 15, 'the body is read in parts');
-  wire.socket.destroy();
 });
 
 test('the connection is closed at once after a stream during which the body that is not read has ended', async (t) => {

@@ -255,19 +255,6 @@ test('all connections that were accepted in a burst are read before a waiting ta
   assert.equal(takenBefore, 40);
 });
 
-test('four bodies continue to be read in each turn, in order', async () => {
-  const scheduler = new Scheduler();
-  const order: number[] = [];
-  for (let i = 0; i < 9; i += 1) scheduler.addBody(() => order.push(i));
-  const counts = [];
-  while (order.length < 9) {
-    await nextTurn();
-    counts.push(order.length);
-  }
-  assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-  assert.deepEqual(counts.filter((count) => count > 0).slice(0, 2), [4, 8]);
-});
-
 test('a burst of connections is accepted before tasks run, and a constant stream delays them only for a while', async () => {
   const scheduler = new Scheduler();
   let arrived = 0;

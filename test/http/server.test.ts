@@ -13,7 +13,6 @@ import { http } from '../../src/http/node-http.ts';
 import { type ParserError, refuse, refuseUnparsed } from '../../src/http/refusals.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
 import type { Handler } from '../../src/http/request.ts';
-import { scheduler } from '../../src/http/scheduler.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openPort } from '../../src/service/ports.ts';
 import { head, post, Wire } from '../kit/wire.ts';
@@ -178,19 +177,6 @@ test('a client of a rejected connection can send all of its request before it re
   await Promise.race([once(near, 'finish'), once(far, 'close')]);
   assert.ok(near.writableFinished);
   assert.match(String(await buffer(near)), /^HTTP\/1.1 503 /);
-});
-
-test('the rest that the client of a rejected connection sends is read in turns with other work', async (t) => {
-  const resumes = t.mock.method(scheduler, 'addBody', () => undefined);
-  const [near, far] = duplexPair();
-  t.after(() => far.destroy());
-  refuse(far, { status: 503, message: 'too many connections are open' }, () => undefined);
-  near.write(Buffer.alloc(10_000));
-  const [chunk] = await once(far, 'data');
-  assert.equal(chunk.length, 0, 'its memory was not freed');
-  assert.equal(far.isPaused(), true);
-  for (const call of resumes.mock.calls) call.arguments[0]?.();
-  assert.equal(far.isPaused(), false);
 });
 
 test('a rejected connection whose client continues to send is closed after a second', async (t) => {
