@@ -53,12 +53,8 @@ export function readBody(
   const onEnd = (): void => {
     stop();
     hold(length);
-    const [first] = chunks;
-    if (chunks.length === 1 && first !== undefined) resolve(first);
-    else {
-      resolve(Buffer.concat(chunks, length));
-      freeChunks();
-    }
+    resolve(Buffer.concat(chunks, length));
+    freeChunks();
   };
   const onClose = (): void => {
     stop();
