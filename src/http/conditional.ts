@@ -1,34 +1,30 @@
 import { HttpError } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
-/** `*`, or the opaque tags of a list. Weak tags are separate because If-Match never accepts them. */
-export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
-
 // RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
 // Two patterns of white space side by side would take a time that grows with the square of its length.
-const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(,|$)/y;
+const tagPattern = /[ \t]*(?:((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(,|$)/y;
 // Far more than any client sends; empty members count too. Parsing thousands would take longer than the request.
 const maxMembers = 100;
 
-/** Parses If-Match or If-None-Match; `undefined` when it is malformed or too long. */
-export function parseEntityTags(header: string): EntityTags | undefined {
+/** The tags in If-Match or If-None-Match, such as `"1"` and `W/"1"`, or `*`; `undefined` if malformed or too long. */
+export function parseEntityTags(header: string): '*' | readonly string[] | undefined {
   if (header.trim() === '*') return '*';
-  const strong: string[] = [];
-  const weak: string[] = [];
+  const tags: string[] = [];
   tagPattern.lastIndex = 0;
   for (let members = 0; tagPattern.lastIndex < header.length; members += 1) {
     const found = members < maxMembers ? tagPattern.exec(header) : null;
     if (found === null) return undefined;
-    const [, weakMark, tag] = found;
-    if (tag !== undefined) (weakMark === undefined ? strong : weak).push(tag);
+    const [, tag] = found;
+    if (tag !== undefined) tags.push(tag);
   }
-  return strong.length + weak.length === 0 ? undefined : { strong, weak };
+  return tags.length === 0 ? undefined : tags;
 }
 
 /** Whether If-None-Match contains the tag (weak comparison). A malformed header is ignored: a full reply is correct. */
 export function isNotModified(ifNoneMatch: string, tag: string): boolean {
   const tags = parseEntityTags(ifNoneMatch);
-  return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
+  return tags === '*' || tags?.some((one) => one === `"${tag}"` || one === `W/"${tag}"`) === true;
 }
 
 export interface Validators {
@@ -46,7 +42,7 @@ export function evaluateConditions(
   const ifMatch = request.header('if-match');
   if (ifMatch !== undefined) {
     const tags = parseEntityTags(ifMatch);
-    if (tags !== '*' && tags?.strong.includes(tag) !== true) return 'failed';
+    if (tags !== '*' && tags?.includes(`"${tag}"`) !== true) return 'failed';
   } else if (modified > parseDate(request.header('if-unmodified-since'))) {
     return 'failed';
   }

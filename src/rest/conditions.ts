@@ -24,7 +24,8 @@ export function matchedVersions(ifMatch: string): readonly number[] | undefined 
   const tags = parseEntityTags(ifMatch);
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
   // The tag of a record is its version. Weak tags, and tags that this service never sent, match nothing.
-  return tags === '*' ? undefined : tags.strong.filter((tag) => positivePattern.test(tag)).map(Number);
+  const texts = tags === '*' ? undefined : tags.map((tag) => tag.slice(1, -1));
+  return texts?.filter((text) => positivePattern.test(text)).map(Number);
 }
 
 // The string of RFC 8941, 3.3.3, as in the IETF draft, or the bare token that most clients send. Two whole

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   chooseEncoding,
-  type EntityTags,
   evaluateConditions,
   isNotModified,
   parseEntityTags,
@@ -10,22 +9,17 @@ import {
   requestedRange,
 } from '../../src/http/conditional.ts';
 
-const tags = (strong: readonly string[], weak: readonly string[] = []): EntityTags => ({ strong, weak });
-
-const parsed: readonly [header: string, want: EntityTags | undefined][] = [
+const parsed: readonly [header: string, want: '*' | readonly string[] | undefined][] = [
   ['*', '*'],
   [' * ', '*'],
-  ['"a"', tags(['a'])],
-  ['W/"a"', tags([], ['a'])],
-  ['"a", W/"b" ,"c"', tags(['a', 'c'], ['b'])],
-  ['""', tags([''])],
-  ['"a,b"', tags(['a,b'])],
-  [',"a",,', tags(['a'])],
-  ['"\xe9!#~"', tags(['\xe9!#~'])],
-  [
-    Array.from({ length: 100 }, (_, i) => `"${i}"`).join(),
-    tags(Array.from({ length: 100 }, (_, i) => String(i))),
-  ],
+  ['"a"', ['"a"']],
+  ['W/"a"', ['W/"a"']],
+  ['"a", W/"b" ,"c"', ['"a"', 'W/"b"', '"c"']],
+  ['""', ['""']],
+  ['"a,b"', ['"a,b"']],
+  [',"a",,', ['"a"']],
+  ['"\xe9!#~"', ['"\xe9!#~"']],
+  [Array.from({ length: 100 }, (_, i) => `"${i}"`).join(), Array.from({ length: 100 }, (_, i) => `"${i}"`)],
   [Array.from({ length: 101 }, (_, i) => `"${i}"`).join(), undefined],
   [`${','.repeat(15_000)}"a"`, undefined],
   ['', undefined],
