@@ -61,8 +61,6 @@ export interface HttpTimeouts {
   readonly checkingIntervalMs?: number;
 }
 
-// Node's own default. Requests may contain cookies that other services on the same host have set.
-const maxHeaderBytes = 16 * 1024;
 // Node adds a second, and would warn at each response that its timers do not support the sum.
 const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
 // Interval between checks for idle connections while the server closes.
@@ -87,7 +85,6 @@ export class HttpServer {
       headersTimeout: headMs,
       keepAliveTimeout: Math.min(keepAliveTimeoutMs, maxKeepAliveMs),
       connectionsCheckingInterval: checkingIntervalMs,
-      maxHeaderSize: maxHeaderBytes,
       insecureHTTPParser: false,
       // Node then creates no body stream for a request without a body, which makes a GET faster.
       optimizeEmptyRequests: true,
