@@ -13,8 +13,6 @@ const textBytes = 64;
 const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
 // Node reads at most this many bytes of a connection at once.
 const readBytes = 64 * 1024;
-// The most memory that counts for a paused connection: one read can contain about 1,500 short requests.
-const packetBytes = 3 * 1024 * 1024;
 const shortChunkBytes = 1024;
 // Reading pauses after this many short chunks. Otherwise a turn of the event loop would read up to 300,000 of them.
 const pauseEveryChunks = 1_000;
@@ -95,7 +93,7 @@ export class Connection {
     if (this.#waitingBytes <= maxWaitingBytes) return;
     // Reading pauses only after the present packet, so each further request in it counts too. Even the first bytes
     // count, because thousands of connections that wait with a few requests each could exhaust a small heap.
-    memory.hold(this, uncountedBytes + Math.min(this.#waitingBytes, packetBytes));
+    memory.hold(this, uncountedBytes + this.#waitingBytes);
     if (this.#endPause !== undefined) return;
     if (memory.isShort) this.#drop(memory);
     else this.#pause(memory);

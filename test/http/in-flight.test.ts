@@ -236,15 +236,6 @@ test('a connection that pauses within a packet counts for the rest of the packet
   assert.deepEqual([socket.destroyed, socket.isPaused()], [false, true]);
 });
 
-test('the rest of a packet counts for 3 MiB at most, so that it alone cannot cancel other requests', () => {
-  const memory = new MemoryBudget(() => undefined, 0, 2 * 3 * 1024 * 1024);
-  const { socket, connection } = pipeline(memory);
-  for (let i = 0; i < 5_000; i += 1) {
-    connection.wait(new ServerResponse(new IncomingMessage(socket)), memory, () => undefined);
-  }
-  assert.equal(memory.isShort, false);
-});
-
 test('many connections with a few waiting requests each count with all of them', () => {
   const memory = new MemoryBudget(() => undefined, 0, 1_000_000);
   let waiting = 0;
