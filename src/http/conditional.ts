@@ -34,22 +34,17 @@ export interface Validators {
   readonly modified: number;
 }
 
-/** Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. */
-export function evaluateConditions(
-  request: Pick<HttpRequest, 'header'>,
-  { tag, modified }: Validators,
-): 'met' | 'not-modified' | 'failed' {
+/** Whether a client has this version of a file, in the order of RFC 9110, 13.2.2. Fails with 412 if it wants another. */
+export function hasVersion(request: Pick<HttpRequest, 'header'>, { tag, modified }: Validators): boolean {
   const ifMatch = request.header('if-match');
-  if (ifMatch !== undefined) {
-    const tags = parseEntityTags(ifMatch);
-    if (tags !== '*' && tags?.includes(`"${tag}"`) !== true) return 'failed';
-  } else if (modified > parseDate(request.header('if-unmodified-since'))) {
-    return 'failed';
-  }
+  const tags = ifMatch === undefined ? '*' : parseEntityTags(ifMatch);
+  const isLater = ifMatch === undefined && modified > parseDate(request.header('if-unmodified-since'));
+  if (isLater || (tags !== '*' && tags?.includes(`"${tag}"`) !== true))
+    throw new HttpError(412, 'the file is not the expected one');
   const ifNoneMatch = request.header('if-none-match');
-  if (ifNoneMatch !== undefined) return isNotModified(ifNoneMatch, tag) ? 'not-modified' : 'met';
+  if (ifNoneMatch !== undefined) return isNotModified(ifNoneMatch, tag);
   const since = parseDate(request.header('if-modified-since'));
-  return modified <= since && since <= Date.now() ? 'not-modified' : 'met';
+  return modified <= since && since <= Date.now();
 }
 
 // RFC 9110, 5.6.7: three forms. `Date.parse` accepts many more, and reads the one without a zone as local time.

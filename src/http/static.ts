@@ -1,6 +1,6 @@
 import { constants, readFileSync, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
-import { chooseEncoding, evaluateConditions, requestedRange, type Validators } from './conditional.ts';
+import { chooseEncoding, hasVersion, requestedRange, type Validators } from './conditional.ts';
 import { free } from './memory-budget.ts';
 import { loadCrypto } from './node-http.ts';
 import { type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
@@ -103,9 +103,7 @@ function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
 
 function toReply(request: HttpRequest, version: Version): Reply {
   const { tag, stat, content, headers, contentHeaders } = version;
-  const outcome = evaluateConditions(request, version);
-  if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
-  if (outcome === 'not-modified') return { status: 304, headers };
+  if (hasVersion(request, version)) return { status: 304, headers };
   const range = requestedRange(request, tag, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
   const body = ArrayBuffer.isView(content)
