@@ -17,6 +17,7 @@ import {
 } from '../tables.ts';
 import { restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
+import { contended } from './errors.ts';
 import { onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -27,8 +28,8 @@ interface Inserted extends NamedRow {
   readonly record: NamedRow;
 }
 
-/** Maximum number of attempts of an update. One fails if another change came first, or a trigger prevents it. */
-const maxUpdates = 10;
+/** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
+const maxUpdates = 100;
 
 /** The writes of a table, each one statement with its change. Sends `beforeFirst` first, calls `written` after each. */
 export function tableWrites(
@@ -79,8 +80,9 @@ export function tableWrites(
 
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...patchValues(patchColumns, patch)];
+      let seen: number | undefined;
       // A retry is necessary only if another write came between the two statements.
-      for (let attempt = 1; attempt <= maxUpdates; attempt += 1) {
+      for (let attempt = 1; ; attempt += 1) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<NamedRow>(findLocked, key);
@@ -88,8 +90,11 @@ export function tableWrites(
         const record = toRecord(found);
         table.checkVersion(record, options.expected);
         if (table.patched(record, patch) === record) return record;
+        // No other write came between the attempts.
+        if (record.version === seen) throw changePrevented();
+        if (attempt === maxUpdates) throw contended(new Error('the record changed before each attempt'));
+        seen = record.version;
       }
-      throw changePrevented();
     },
 
     async delete(key, options = {}) {
