@@ -72,10 +72,14 @@ export function groupCommit(
       // and does not try again. So end the thread: the next write starts another one.
       if (isReadOnly(caught)) throw caught;
       if (!isForeignKeyRejected(caught)) return failed(caught);
-      // COMMIT checks deferred foreign keys of other programs. Commit each write alone, so that the others succeed.
+      // COMMIT checks deferred foreign keys of other programs. Commit each half alone, so that the others succeed.
       if (group.length === 1) return { value: [failed(caught)] };
-      const replies = group.map((write) => commit([write]));
-      return { value: replies.flatMap((reply) => ('value' in reply ? reply.value : reply)) };
+      const half = Math.ceil(group.length / 2);
+      const halves = [group.slice(0, half), group.slice(half)].flatMap((part) => {
+        const reply = commit(part);
+        return 'value' in reply ? reply.value : part.map(() => reply);
+      });
+      return { value: halves };
     }
   };
   return commit;

@@ -138,6 +138,24 @@ describe('group commit of SQLite', () => {
     });
   }
 
+  it('repeats few commits if a deferred foreign key prevents one of many writes', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, ...Array.from({ length: 64 }, (_, i) => `user ${i}`));
+    const db = connect(path);
+    db.exec(
+      'CREATE TABLE likes (user REFERENCES users DEFERRABLE INITIALLY DEFERRED); INSERT INTO likes VALUES (1)',
+    );
+    db.close();
+    const before = countCommits(path);
+    const results = await Promise.allSettled(Array.from({ length: 64 }, (_, i) => store.users.delete(i + 1)));
+    assert.deepEqual(
+      results.flatMap(({ status }, i) => (status === 'rejected' ? [i] : [])),
+      [0],
+    );
+    // One for each half that does not have the deletion.
+    assert.equal(countCommits(path) - before, 6);
+  });
+
   it('rejects an idempotency key while its first request runs, and then replays the result', async (t) => {
     const { store } = await open(t);
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
