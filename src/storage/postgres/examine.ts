@@ -40,13 +40,13 @@ export async function examinePostgres(url: string, options: ExamineOptions = {})
 async function examineHost(Driver: typeof Client, { name, url }: Host, options: ExamineOptions) {
   const application_name = 'users-service doctor';
   const client = new Driver({ connectionString: url, types, query_timeout: timeoutMs, application_name });
-  // As the service opens its connections, so that what it rejects or warns of is found. But `query_timeout` ends a
-  // statement that waits for a lock, so that its error is known.
+  // As the service opens its connections, so that what it rejects or warns of is found. But the server ends a statement
+  // that waits for a lock before `query_timeout` does, because its error names the lock.
   const connection = new Connection(client);
   const findings: Finding[] = [];
   const add = (finding: Finding) => findings.push({ ...finding, what: `${name}: ${finding.what}` });
   const warnOf = (problem: string) => add(warn(problem, 'change the settings of the server or of the role'));
-  const numbers = readStoreNumbers({ lockTimeoutMs: 2 * timeoutMs });
+  const numbers = readStoreNumbers({ lockTimeoutMs: timeoutMs / 2 });
   await connection.open({ ...numbers, writable: false, warn: warnOf }, timeoutMs);
   try {
     const state = firstOf((await client.query<ServerState>(stateSql)).rows);

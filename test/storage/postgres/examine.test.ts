@@ -431,7 +431,7 @@ describe('the examination of a PostgreSQL database', () => {
     const locked = examinePostgres(url.href);
     url.port = String(hanging.port);
     const [[slow], [silent]] = await Promise.all([locked, examinePostgres(url.href)]);
-    assert.match(slow?.what ?? '', /cannot be used: Query read timeout$/);
+    assert.match(slow?.what ?? '', /cannot be used: canceling statement due to lock timeout$/);
     assert.match(silent?.what ?? '', /cannot be used: does not answer in time$/);
     assert.equal(silent?.remedy, 'check the URL, the server and the network');
   });
