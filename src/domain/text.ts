@@ -42,9 +42,12 @@ export function parsePrefix(field: string, value: unknown, rule: TextRule): stri
   return parseText(field, value, { ...rule, notBlank: false });
 }
 
-/** Orders by code point, as `COLLATE "C"` and the bytes of UTF-8 do. By UTF-16, as in `<`, U+1F600 is before U+FF21. */
+/** Orders by code point, as UTF-8 and `COLLATE "C"` do. By UTF-16 units, as `<` does, U+1F600 is before U+FF21. */
 export function compareText(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  let i = 0;
+  while (i < a.length && a[i] === b[i]) i += 1;
+  // Two surrogate pairs with the same first half are in the order of their second halves.
+  return (a.codePointAt(i) ?? -1) - (b.codePointAt(i) ?? -1);
 }
 
 /** The smallest text after all texts with a prefix; `undefined` if there is none. */

@@ -117,6 +117,15 @@ describe('compareText', () => {
       }
     }
   });
+
+  it('sorts like the bytes of UTF-8', () => {
+    for (const a of ordered) {
+      for (const b of ordered) {
+        const bytes = Buffer.compare(Buffer.from(a), Buffer.from(b));
+        assert.equal(Math.sign(compareText(a, b)), bytes, `${show(a)} and ${show(b)}`);
+      }
+    }
+  });
 });
 
 describe('afterPrefix', () => {
