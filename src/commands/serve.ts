@@ -89,7 +89,7 @@ async function runUntilStopped(
   const { config } = parsed;
   const { promise: serving, resolve: begin } = Promise.withResolvers<void>();
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  // Its modules are loaded only after the start.
+  // Loading the module only here makes the start faster.
   const examine = async (when: 'start' | 'reload', files: Files): Promise<void> =>
     (await import('./examine.ts')).reportProblems(when, parsed, files, log.observe);
   // Signals that arrive during a reload share the next one, which reads the files again.

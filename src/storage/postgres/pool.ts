@@ -225,8 +225,8 @@ export class PostgresPool {
         if (isFatal(error)) connection.isDead = true;
         if (call.signal?.aborted) throw aborted(call.signal);
         const isDemoted = meaning.fault === 'stale' && this.#settings.writable;
-        const isUseless = ['lost', 'outdated'].includes(meaning.fault) || isDemoted;
-        if (isUseless) this.hosts.discard(connection);
+        // Such a connection can serve no other call.
+        if (['lost', 'outdated'].includes(meaning.fault) || isDemoted) this.hosts.discard(connection);
         if (meaning.fault === 'unprepared') {
           this.#usesNames = false;
           this.#settings.warn(mixUpWarning);

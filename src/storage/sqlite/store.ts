@@ -109,7 +109,7 @@ function sqliteStore(
     },
     async close() {
       clearTimeout(starting);
-      // Before this connection: without any, SQLite would remove the log, and a starting writer would not find it.
+      // First the writer: after the last connection, SQLite removes the log, and a starting writer would not find it.
       await queue.close();
       db.close();
     },

@@ -25,7 +25,7 @@ export interface WriteQueueOptions {
   readonly startWriter: () => Worker;
   /** Maximum number of waiting or running writes; more are rejected. */
   readonly maxPendingWrites: number;
-  /** After how long a commit that runs counts as failed for the writes behind it, in milliseconds. */
+  /** How long a commit may run before the writes that wait for it are rejected, in milliseconds. */
   readonly maxWaitMs: number;
 }
 
